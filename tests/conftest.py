@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tests.browser import Browser
     from tests.kafka_server import KafkaServer
     from tests.postgres_server import PostgresServer
+    from tests.s3_server import S3Server
     from tests.spark_cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -226,6 +227,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[S3Server]:
+    """A store that speaks S3, of which nothing stands in the environment: its keys have to come otherwise."""
+    from tests.s3_server import running
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from penstock.connector.expression import (
 )
 from penstock.connector.file_output import TaskOutput, output_from_json, output_to_json
 from penstock.connector.registry import connector_of
+from penstock.connector.storage import BY_ITSELF, StorageAccess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,7 @@ class Scan:
     group these rows, and give Spark the groups only. `unnesting` is set where rows of arrays are what they write or
     group. `buckets` is set where tasks give Spark rows for keyed operators, encoded by bucket. `split_by_split`: a task
     gives the rows of its splits one split after the other, as a query counts them in the order in which they come.
+    `access` is how planning and tasks open the stores of these folders, and of dead letters.
     """
 
     table: Table
@@ -134,6 +136,7 @@ class Scan:
     unnesting: Unnesting | None = None
     buckets: BucketedRows | None = None
     split_by_split: bool = False
+    access: StorageAccess = BY_ITSELF
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -182,6 +185,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "unnesting": None if scan.unnesting is None else unnesting_to_json(scan.unnesting),
         "buckets": None if scan.buckets is None else bucketed_to_json(scan.buckets),
         "split_by_split": scan.split_by_split,
+        "access": scan.access.to_json(),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -213,6 +217,7 @@ def read_scan(path: Path) -> Scan:
         unnesting=None if unnesting is None else unnesting_from_json(unnesting),
         buckets=None if buckets is None else bucketed_from_json(buckets),
         split_by_split=value["split_by_split"],
+        access=StorageAccess.from_json(value["access"]),
     )
 
 

@@ -1,20 +1,99 @@
-"""Folders that tasks write to without Spark: local paths, and what pyarrow knows of the URLs that Hadoop takes."""
+"""Folders that tasks write to without Spark: local paths, and what pyarrow knows of the URLs that Hadoop takes.
+
+Tasks have no Java, so no configuration of Hadoop's. What it says of a store, its keys and its address, the driver
+derives (`spark/storage_access.py`) and sends to them as a value, `StorageAccess`. Without one, and for what is not in
+it, pyarrow finds keys by itself: in the environment, in files of the user, or by asking the machine that it runs on.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.catalog.errors import ConfigError
+from penstock.catalog.masking import keep_secret
 from penstock.catalog.options.redaction import redact
 from penstock.connector.urls import split_url
 
 # Hadoop's names of one store; pyarrow has one
 _NAMES = {"s3a": "s3", "s3n": "s3", "wasbs": "abfss"}
+
+S3 = "s3"
+AZURE = "abfss"
+_STORES = {"s3": S3, "s3a": S3, "s3n": S3, "abfs": AZURE, "abfss": AZURE}
+"""Schemes of stores that are opened as Hadoop's configuration says, where it says something."""
+
+_OBJECT_STORES = frozenset({"s3", "gcs"})
+"""pyarrow's file systems whose files appear whole, when they are closed, and whose renames are copies."""
+
+_SECRETS = frozenset({"secret_key", "session_token", "account_key", "sas_token", "client_secret"})
+"""Arguments of file systems that are masked in what a process says."""
+
+_WRITES_AT_ONCE = 21
+"""The version of pyarrow from which on a small object may be written by one request, in place of three."""
+
+_OPEN_SYSTEMS = 16
+"""File systems that a process keeps open: each has connections, and asks where its bucket is."""
+
+
+def store_name(location: str) -> tuple[str, str] | None:
+    """Return pyarrow's scheme and the authority of a URL; None for what is not in a `StorageAccess`.
+
+    That includes a store in whose URL a key stands, which pyarrow reads (KEY:SECRET@bucket, container:KEY@account).
+    """
+    found = split_url(location)
+    if found is None or found[0] not in _STORES or not found[1].startswith("//"):
+        return None
+    scheme, authority = _STORES[found[0]], found[1][2:].partition("/")[0]
+    if not authority or ":" in authority or (scheme == S3 and "@" in authority):
+        return None
+    return scheme, authority
+
+
+def account_of(authority: str) -> str:
+    """Return the account of Azure that a container is in, with its host."""
+    return authority.rpartition("@")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A bucket or a container, and the arguments of the file system of pyarrow that opens it, which are not shown.
+
+    `scheme` is pyarrow's; `authority` is what stands for the store in URLs.
+    """
+
+    scheme: str
+    authority: str
+    arguments: tuple[tuple[str, str | bool], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageAccess:
+    """How tasks open stores of which Hadoop's configuration says something."""
+
+    stores: tuple[Store, ...] = ()
+
+    def store_of(self, location: str) -> Store | None:
+        """Return the store of a location; None where pyarrow opens it by what it finds itself."""
+        named = store_name(location)
+        return next((s for s in self.stores if (s.scheme, s.authority) == named), None)
+
+    def to_json(self) -> list[Any]:
+        """Return plain values, for a file that nobody else may read: with the keys."""
+        return [[s.scheme, s.authority, dict(s.arguments)] for s in self.stores]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> StorageAccess:
+        """Read what `to_json` returned."""
+        return cls(
+            stores=tuple(
+                Store(scheme=scheme, authority=authority, arguments=tuple(arguments.items()))
+                for scheme, authority, arguments in value
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +103,11 @@ class Folder:
     system: Any
     path: str
     shown: str
+
+    @property
+    def is_of_objects(self) -> bool:
+        """Whether a file appears in it whole when it is closed, and a rename is a copy."""
+        return self.system.type_name in _OBJECT_STORES
 
     def below(self, name: str) -> Folder:
         """Return a folder inside of this one; it need not be there."""
@@ -69,13 +153,23 @@ _OF_CHECKPOINTS = (
     "'execution.checkpointing.dir', or 'bad-records' = 'fail'"
 )
 
+BY_ITSELF = StorageAccess()
+"""Nothing is known of Hadoop's configuration: pyarrow finds keys and addresses by itself."""
 
-def open_folder(location: str, *, shown: str | None = None, hint: str = _OF_CHECKPOINTS) -> Folder:
+
+def open_folder(
+    location: str,
+    *,
+    access: StorageAccess = BY_ITSELF,
+    shown: str | None = None,
+    hint: str = _OF_CHECKPOINTS,
+) -> Folder:
     """Open a path or a URL. `shown` is how messages name it, `hint` what helps where it cannot be opened.
 
     Raises ConfigError for a file system that pyarrow does not have.
     """
-    from pyarrow import fs  # loaded here: most tasks write nothing
+    import pyarrow as pa  # loaded here: most tasks write nothing, and a scan is a value to commands without it
+    from pyarrow import fs
 
     shown = shown or redact({"path": location})["path"]
     found = split_url(location)
@@ -85,8 +179,46 @@ def open_folder(location: str, *, shown: str | None = None, hint: str = _OF_CHEC
     if scheme == "file":
         path = os.path.normpath("/" + rest.lstrip("/"))
         return Folder(system=fs.LocalFileSystem(), path=path, shown=shown)
+    store = access.store_of(location)
     try:
-        system, inside = fs.FileSystem.from_uri(f"{_NAMES.get(scheme, scheme)}:{rest}")
+        if store is None:
+            system, inside = _system_of(f"{_NAMES.get(scheme, scheme)}:{rest}")
+        else:
+            system, inside = _opened(store), _path_in(store, rest)
     except (pa.ArrowException, OSError) as error:
         raise ConfigError(f"{shown} cannot be opened by tasks: {error}", hint=hint) from error
     return Folder(system=system, path=inside.rstrip("/"), shown=shown)
+
+
+@lru_cache(maxsize=_OPEN_SYSTEMS)
+def _system_of(url: str) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    system, inside = fs.FileSystem.from_uri(url)
+    return system, inside
+
+
+@lru_cache(maxsize=_OPEN_SYSTEMS)
+def _opened(store: Store) -> Any:
+    """Open a store by its arguments, and mask its keys in what this process says."""
+    import pyarrow as pa
+    from pyarrow import fs
+
+    for name, value in store.arguments:
+        if name in _SECRETS:
+            keep_secret(str(value))
+    arguments: dict[str, Any] = dict(store.arguments)
+    if store.scheme == AZURE:
+        return fs.AzureFileSystem(account_of(store.authority).partition(".")[0], **arguments)
+    if not {"region", "endpoint_override"} & arguments.keys():
+        arguments["region"] = fs.resolve_s3_region(store.authority)
+    if int(pa.__version__.partition(".")[0]) >= _WRITES_AT_ONCE:
+        arguments["allow_delayed_open"] = True
+    return fs.S3FileSystem(**arguments)
+
+
+def _path_in(store: Store, rest: str) -> str:
+    """Return a path as pyarrow has it, the bucket or container first; as in Hadoop's Path nothing in it is escaped."""
+    _, _, below = rest.removeprefix("//").partition("/")
+    name = store.authority.partition("@")[0]
+    return f"{name}/{below.lstrip('/')}"

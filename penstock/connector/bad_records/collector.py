@@ -27,7 +27,7 @@ from penstock.connector.options.bad_records import BadRecordSettings
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
-from penstock.connector.storage import Folder, open_folder
+from penstock.connector.storage import BY_ITSELF, Folder, StorageAccess, open_folder
 
 GROUP_BYTES = 64 << 20
 """Bytes of keys and values that are put into one group of a file: what a task holds in memory beside a fetch."""
@@ -47,7 +47,8 @@ class BadRecordCollector:
 
     `table` is the table's full name. `staging` is the folder of the query's checkpoint that the scan was given,
     `batch_id` the batch that the task works for; without both nothing is written. `directory` takes the records with
-    future timestamps of a table with the deprecated option for it, with or without a checkpoint.
+    future timestamps of a table with the deprecated option for it, with or without a checkpoint. `access` is how the
+    checkpoint's store is opened.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class BadRecordCollector:
         staging: str | None,
         batch_id: int | None,
         directory: DeadLetterDirectory | None = None,
+        access: StorageAccess = BY_ITSELF,
     ) -> None:
         """Touch nothing yet."""
         assert staging is None or batch_id is not None, "a staging folder is a streaming query's"
         self._settings = settings
         self._table = table
         self._directory = directory
+        self._access = access
         self._batch_positions = batch_positions
         self._staged_batch = None if staging is None else (staging, str(batch_id))
         self._ranges = {split.split_id: _Range(split=split) for split in splits}
@@ -162,7 +165,7 @@ class BadRecordCollector:
         """Return the batch's folder, made and looked through at the first use. Errors become SinkError."""
         assert self._staged_batch is not None, "asked before"
         staging, batch_id = self._staged_batch
-        root = open_folder(staging)
+        root = open_folder(staging, access=self._access)
         try:
             if self._folder is None:
                 self._check_sees(root)

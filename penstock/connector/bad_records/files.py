@@ -29,7 +29,7 @@ from penstock.connector.bad_records.limits import Tally
 from penstock.connector.source.records import BadRecord, RawRecord
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS, instant_text
-from penstock.connector.storage import Folder, open_folder
+from penstock.connector.storage import BY_ITSELF, Folder, StorageAccess, open_folder
 from penstock.connector.urls import resolve_path
 
 
@@ -83,12 +83,12 @@ LONGEST_JSON_NAME = 150
 """Characters of a split id in a file name; file systems allow 255 bytes in all."""
 
 
-def check_directory(path: str, project: Path) -> None:
+def check_directory(path: str, project: Path, access: StorageAccess = BY_ITSELF) -> None:
     """Make the directory of the option, so that a mistake in it shows before a letter is to be written.
 
     Raises ConfigError for a file system that cannot be opened, SinkError where nothing can be made.
     """
-    directory = _opened(path, project)
+    directory = _opened(path, project, access)
     with _explained(directory.shown):
         directory.system.create_dir(directory.path, recursive=True)
 
@@ -96,10 +96,19 @@ def check_directory(path: str, project: Path) -> None:
 class DeadLetterDirectory:
     """The dead letters of one task, by the ranges in `splits`. `table` is the table's full name. One thread."""
 
-    def __init__(self, path: str, project: Path, table: str, splits: Sequence[Split]) -> None:
+    def __init__(
+        self,
+        path: str,
+        project: Path,
+        table: str,
+        splits: Sequence[Split],
+        *,
+        access: StorageAccess = BY_ITSELF,
+    ) -> None:
         """Open nothing yet: a task without dead letters costs nothing."""
         self._option = path
         self._project = project
+        self._access = access
         self._table = table
         self._splits = {split.split_id: split for split in splits}
         self._directory: Folder | None = None
@@ -113,7 +122,9 @@ class DeadLetterDirectory:
         not_after_ms: int,
     ) -> None:
         """Add records with their watermarks (epoch ms) to the file of their range. Raises SinkError."""
-        directory = self._directory = self._directory or _opened(self._option, self._project)
+        if self._directory is None:
+            self._directory = _opened(self._option, self._project, self._access)
+        directory = self._directory
         lines = [
             _line(self._table, split_id, record, watermark_ms, not_after_ms)
             for record, watermark_ms in zip(records, watermarks_ms, strict=True)
@@ -175,10 +186,11 @@ def _text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
 
 
-def _opened(path: str, project: Path) -> Folder:
+def _opened(path: str, project: Path, access: StorageAccess) -> Folder:
     shown = redact({OPTION: path})[OPTION]
     return open_folder(
         resolve_path(path, project),
+        access=access,
         shown=f"'{OPTION}' = '{shown}'",
         hint="a path relative to the project, or a URL that pyarrow knows: file, s3, gs, abfss, hdfs",
     )

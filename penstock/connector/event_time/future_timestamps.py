@@ -66,7 +66,7 @@ def filters_future_rows(scan: Scan, settings: WatermarkSettings) -> bool:
 def check_dead_letter_path(scan: Scan, settings: WatermarkSettings) -> None:
     """Check at the start of a query that its dead letters have a place. Raises ConfigError or SinkError."""
     if filters_future_rows(scan, settings) and settings.dead_letter_path is not None:
-        check_directory(settings.dead_letter_path, Path(scan.project))
+        check_directory(settings.dead_letter_path, Path(scan.project), scan.access)
 
 
 class FutureTimestampFilter:

@@ -20,7 +20,7 @@ from penstock.catalog.errors import ConfigError, SinkError
 from penstock.connector.bad_records.files import split_name
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState
-from penstock.connector.storage import Folder, open_folder
+from penstock.connector.storage import BY_ITSELF, Folder, StorageAccess, open_folder
 
 log = logging.getLogger(__name__)
 
@@ -89,16 +89,22 @@ class _RangeFile:
 
 
 class RangeReporter:
-    """A task's side. `splits` are the task's ranges; `known_ms` what planning knows of each split's watermark."""
+    """A task's side. `splits` are the task's ranges; `known_ms` what planning knows of each split's watermark.
+
+    `access` is how the folder's store is opened.
+    """
 
     def __init__(
         self,
         report_folder: ReportFolder | None,
         splits: Sequence[Split],
         known_ms: Mapping[str, int],
+        *,
+        access: StorageAccess = BY_ITSELF,
     ) -> None:
         """Touch nothing yet; without a place nothing is reported."""
         self._report_folder = report_folder
+        self._access = access
         self._known_ms = known_ms
         self._starts = {split.split_id: split.start for split in splits}
         self._found: dict[str, EventTimes] = {}
@@ -126,7 +132,7 @@ class RangeReporter:
         return found if found != EventTimes() else None
 
     def _write(self, report_folder: ReportFolder, split_id: str, report: EventTimes | None) -> None:
-        root = open_folder(report_folder.folder)
+        root = open_folder(report_folder.folder, access=self._access)
         if not root.system.get_file_info(f"{root.path}/{MARK}").is_file:
             return  # a disk of this machine alone: planning goes by its peeks
         folder = root.below(report_folder.batch)
@@ -145,11 +151,15 @@ class RangeReporter:
 
 
 class EventTimesReader:
-    """Planning's side: the process that plans the batches of one scan. `location` is the scan's folder, or None."""
+    """Planning's side: the process that plans the batches of one scan.
 
-    def __init__(self, location: str | None) -> None:
+    `location` is the scan's folder, or None; `access` is how its store is opened.
+    """
+
+    def __init__(self, location: str | None, *, access: StorageAccess = BY_ITSELF) -> None:
         """Touch nothing yet."""
         self._location = location
+        self._access = access
         self._root: Folder | None = None
         self._batch: str | None = None
         self._has_reports = False  # whether there is a folder of that batch
@@ -210,14 +220,14 @@ class EventTimesReader:
     def _open(self) -> Folder | None:
         """Open the folder and mark it; None where peeks have to do.
 
-        So it is where pyarrow does not know the file system, and where a store lets Spark in alone, by the credentials
-        in its configuration. A folder of this machine that cannot be written is an error.
+        So it is where pyarrow does not know the file system, and where a store lets Spark in alone, by credentials that
+        pyarrow does not find. A folder of this machine that cannot be written is an error.
         """
         if self._location is None:
             return None
         if self._root is None:
             try:
-                root = open_folder(self._location)
+                root = open_folder(self._location, access=self._access)
             except ConfigError:
                 self._location = None
                 return None

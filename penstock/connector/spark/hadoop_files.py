@@ -6,6 +6,7 @@ What is written is on the disk, or with the store, when a function returns: a ma
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,9 @@ from penstock.connector.spark import durable_files
 from penstock.connector.spark.internals import file_system, java_array, jvm_of, static_method
 
 _MISSING = "java.io.FileNotFoundException"
+
+_OBJECT_STORES = frozenset({"s3a", "s3", "s3n", "gs"})
+"""File systems whose files appear whole, when they are closed, and whose renames are a copy and a removal."""
 
 
 def exists(spark: SparkSession, path: str) -> bool:
@@ -65,6 +69,9 @@ def replace_text(spark: SparkSession, path: str, text: str) -> None:
     local = _local(system, file)
     if local is not None:
         durable_files.replace(local, text.encode("utf-8"), _umask(spark, system))
+        return
+    if system.getUri().getScheme() in _OBJECT_STORES:
+        _put(system, file, text)
         return
     jvm = jvm_of(spark)
     temporary = file.suffix(f".{uuid4().hex[:8]}.tmp")
@@ -166,6 +173,18 @@ def _local(system: Any, file: Any) -> Path | None:
 def _umask(spark: SparkSession, system: Any) -> int:
     umask = static_method(spark, "org.apache.hadoop.fs.permission.FsPermission", "getUMask")
     return int(umask(system.getConf()).toShort())
+
+
+def _put(system: Any, file: Any, text: str) -> None:
+    """Write an object over one of its name. It is not closed half-written: that would show what there is."""
+    stream = system.create(file, True)
+    try:
+        stream.write(bytearray(text.encode("utf-8")))
+    except BaseException:
+        with suppress(Py4JJavaError):  # not every store can; none shows what is never closed
+            stream.abort()
+        raise
+    stream.close()
 
 
 def _write(system: Any, file: Any, text: str) -> None:

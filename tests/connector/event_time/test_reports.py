@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import fs
@@ -19,7 +19,11 @@ from penstock.connector.event_time.reports import (
 )
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState, SplitState
-from penstock.connector.storage import Folder
+from penstock.connector.spark.storage_access import store_of
+from penstock.connector.storage import Folder, StorageAccess
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 
 def state(*ranges: tuple[str, int, int]) -> SourceState:
@@ -199,7 +203,7 @@ class Store:
     def put_under(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Be what every location is on."""
 
-        def opened(location: str) -> Folder:
+        def opened(location: str, *, access: StorageAccess) -> Folder:
             return Folder(system=self, path=location, shown=f"s3://bucket{location}")
 
         monkeypatch.setattr(event_time_reports, "open_folder", opened)
@@ -238,3 +242,27 @@ def test_a_batch_without_reports_takes_one_listing_and_no_removal(
 
     assert calls == [["get_file_info"], ["get_file_info"], ["delete_dir", "get_file_info"]]
     assert files(tmp_path) == []
+
+
+def test_reports_go_through_a_store_by_keys_of_hadoops_configuration(s3: S3Server) -> None:
+    """Both sides open it so, and planning removes what it has read."""
+    location = "s3a://penstock/job/event-times/0"
+    store = store_of(location, s3.settings)
+    assert store is not None
+    access = StorageAccess(stores=(store,))
+    split, later = Split(split_id="t-0", start=0, stop=20), state(("t-0", 20, 30))
+    reader = EventTimesReader(location, access=access)
+    reader.after(BATCH)
+    report_folder = reader.report_folder(BATCH, replayed=False)
+    for ms in (9, 30):  # the second attempt had another end
+        reporter = RangeReporter(report_folder, [split], {}, access=access)
+        reporter.take("t-0", EventTimes(highest_ms=ms))
+        reporter.finish({"t-0"})
+    found = EventTimesReader(location, access=access).after(BATCH)
+    written = s3.keys("job/event-times/0/")
+    for batch in (BATCH, later, state(("t-0", 30, 40))):
+        reader.after(batch)
+
+    assert found == {"t-0": EventTimes(highest_ms=30)}
+    assert len(written) == 3
+    assert s3.keys() == ["job/event-times/0/_driver"]

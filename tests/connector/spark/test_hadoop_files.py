@@ -6,6 +6,8 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -43,6 +45,28 @@ def test_small_files_are_written_once_and_replaced_whole(
     assert hadoop_files.list_names(spark, f"{folder}/notes") == ["one", "two"]
     assert hadoop_files.size_of(spark, path) == len("third, ü".encode())
     assert sorted(p.name for p in (tmp_path / "notes").glob("[!.]*")) == ["one", "two"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_object_is_written_under_its_name(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """It appears whole when it is closed, and a rename would be a copy; one that fails is not closed."""
+    system, file, done = Mock(), Mock(), list[Any]()
+    stream = system.create.return_value
+    system.getUri.return_value.getScheme.return_value = "s3a"
+    stream.write.side_effect = OSError("no space left") if fails else done.append
+    stream.close.side_effect = lambda: done.append("closed")
+    stream.abort.side_effect = lambda: done.append("aborted")
+    monkeypatch.setattr(hadoop_files, "file_system", lambda *_: (system, file))
+    if fails:
+        with pytest.raises(OSError, match="no space left"):
+            hadoop_files.replace_text(Mock(), "s3a://bucket/manifests/1.json", "text")
+    else:
+        hadoop_files.replace_text(Mock(), "s3a://bucket/manifests/1.json", "text")
+
+    system.create.assert_called_once_with(file, True)
+    assert done == (["aborted"] if fails else [bytearray(b"text"), "closed"])
 
 
 @pytest.mark.parametrize(

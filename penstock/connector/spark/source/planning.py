@@ -104,7 +104,9 @@ class PlanningExecutor:
         self._reported_of: SourceState | None = None
         self._reports: Mapping[str, EventTimes] = {}
         reported = scan.rowtime is not None and not scan.rowtime.of_clock
-        self._event_times = EventTimesReader(scan.event_times if reported else None)
+        self._event_times = EventTimesReader(
+            scan.event_times if reported else None, access=scan.access
+        )
         self._commits: OffsetCommits | None = None
         self.extents: Mapping[str, SplitOffsets] = {}
 
@@ -260,7 +262,7 @@ class PlanningExecutor:
         """Open the folder beside the checkpoint, where a source that is pulled keeps what it has seen."""
         if self._scan.seen_files is None:
             return None
-        return open_segment_folder(self._scan.seen_files)
+        return open_segment_folder(self._scan.seen_files, self._scan.access)
 
     def _without_lifted_stops(
         self, after: SourceState, coordination: CoordinatorDriver

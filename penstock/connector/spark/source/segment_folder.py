@@ -17,7 +17,7 @@ from pathlib import Path
 from penstock.catalog.errors import ConfigError, SinkError
 from penstock.connector.source.segments import Segment, SegmentFiles, SegmentName
 from penstock.connector.spark import durable_files
-from penstock.connector.storage import Folder, open_folder
+from penstock.connector.storage import BY_ITSELF, Folder, StorageAccess, open_folder
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +31,14 @@ CLEAN_EVERY = 50
 """Writes of a process between two checks of what may be removed; the first one checks, too."""
 
 
-def open_segment_folder(location: str) -> SegmentFiles | None:
+def open_segment_folder(location: str, access: StorageAccess = BY_ITSELF) -> SegmentFiles | None:
     """Open `location`, a folder of that name in a checkpoint, and make it; None where offsets have to do.
 
-    So it is where pyarrow does not know the file system, and where a store lets Spark in alone, by the credentials in
-    its configuration. Raises SinkError for a folder of this machine that cannot be made.
+    So it is where pyarrow does not know the file system, and where a store lets Spark in alone, by credentials that
+    pyarrow does not find. Raises SinkError for a folder of this machine that cannot be made.
     """
     try:
-        folder = open_folder(location)
+        folder = open_folder(location, access=access)
     except ConfigError:
         return None
     files = _SegmentFolder(folder)

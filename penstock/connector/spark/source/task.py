@@ -157,7 +157,7 @@ def _future_timestamps(
         settings,
         partition.not_after_ms,
         bad,
-        _reporter(partition),
+        _reporter(partition, scan),
         late=_late(partition),
     )
 
@@ -299,13 +299,14 @@ def _late(partition: TaskPartition) -> Mapping[str, int]:
     return dict.fromkeys(partition.counts_late, partition.watermarks.before_ms)
 
 
-def _reporter(partition: TaskPartition) -> RangeReporter | None:
+def _reporter(partition: TaskPartition, scan: Scan) -> RangeReporter | None:
     """Make the reporter of event times to planning; None where they were not requested, so that
     they are not even computed.
     """
     if partition.reports is None:
         return None
-    return RangeReporter(partition.reports, partition.splits, dict(partition.known_ms))
+    known_ms = dict(partition.known_ms)
+    return RangeReporter(partition.reports, partition.splits, known_ms, access=scan.access)
 
 
 def _bad_record_collector(
@@ -314,7 +315,9 @@ def _bad_record_collector(
     table, path = str(scan.table.identifier), settings.dead_letter_path
     directory = None
     if path is not None:
-        directory = DeadLetterDirectory(path, Path(scan.project), table, partition.splits)
+        directory = DeadLetterDirectory(
+            path, Path(scan.project), table, partition.splits, access=scan.access
+        )
     batch_id = None if scan.staging is None else _known_batch_id(scan, _LETTERS)
     return BadRecordCollector(
         bad_record_settings(scan.table),
@@ -324,6 +327,7 @@ def _bad_record_collector(
         staging=scan.staging,
         batch_id=batch_id,
         directory=directory,
+        access=scan.access,
     )
 
 

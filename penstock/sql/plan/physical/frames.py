@@ -40,6 +40,9 @@ from penstock.connector.spark.source.windows import (
     WindowFunction,
     assign_windows,
 )
+from penstock.connector.spark.storage_access import storage_access
+from penstock.connector.storage import StorageAccess
+from penstock.connector.urls import resolve_path
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.dialect.rewrites.session_windows import rewrite_session_windows
 from penstock.sql.expressions.expression import to_spark
@@ -395,7 +398,16 @@ class FrameBuilder:
             outage_file=outage_file,
             event_times=event_times if streaming else None,
             seen_files=self._seen_files() if streaming else None,
+            access=self._access(leaf),
         )
+
+    def _access(self, leaf: TableScan) -> StorageAccess:
+        """Return how tasks open the stores of the checkpoint and of the table's folder of dead letters."""
+        source = self._source(leaf)
+        assert source.kind is SourceKind.SPLITS, "others have no tasks of ours"
+        path = source.watermark.dead_letter_path
+        letters = None if path is None else resolve_path(path, self.project)
+        return storage_access(self.spark, self.checkpoint, letters)
 
     def _replace_window(self, window: WindowTable, view: str, register: RegisterView) -> None:
         inner = exp.select("*").from_(window.input.copy())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
@@ -39,7 +39,12 @@ from penstock.connector.source.state import (
     encode_state,
 )
 from penstock.connector.spark.source.planning import AlignmentExchange, PlanningExecutor
+from penstock.connector.spark.storage_access import store_of
+from penstock.connector.storage import StorageAccess
 from tests.connector.source.planned_source import Listing, pulled, pushed
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 TABLE = Table(
     identifier=Identifier(catalog="c", database="d", name="t"),
@@ -227,6 +232,24 @@ def test_tasks_report_no_event_times_of_the_clock(tmp_path: Path, *, of_clock: b
     (planned,) = batches(made)
 
     assert (made.report_folder(planned) is None) == of_clock
+
+
+def test_event_times_are_in_a_store_by_the_keys_that_the_scan_has(
+    tmp_path: Path, s3: S3Server
+) -> None:
+    """The scan comes from a file, which nobody else may read; nothing stands in the environment."""
+    location, file = "s3a://penstock/job/event-times/0", tmp_path / "scan.json"
+    store = store_of(location, s3.settings)
+    assert store is not None
+    scan = replace(SCAN, event_times=location, access=StorageAccess(stores=(store,)))
+    write_scan(scan, file)
+    made = executor(Listing({"t-0": 0}, ends={"t-0": 3}), scan=read_scan(file))
+    (planned,) = batches(made)
+
+    assert made.report_folder(planned) is not None
+    assert s3.keys() == ["job/event-times/0/_driver"]
+    assert file.stat().st_mode & 0o077 == 0
+    assert s3.secret_key not in repr(scan)
 
 
 @pytest.mark.parametrize(

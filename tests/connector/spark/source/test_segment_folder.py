@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +22,13 @@ from penstock.connector.spark import durable_files
 from penstock.connector.spark.source import segment_folder
 from penstock.connector.spark.source.planning import PlanningExecutor
 from penstock.connector.spark.source.segment_folder import FOLDER, OFFSETS, open_segment_folder
+from penstock.connector.spark.storage_access import store_of
+from penstock.connector.storage import BY_ITSELF, StorageAccess
 from tests.connector.filesystem.tables import file_source, file_table
 from tests.connector.source.coordinating import Job, World
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 
 class Query:
@@ -288,27 +293,46 @@ def test_a_folder_that_cannot_be_written_fails_the_query(checkpoint: Path) -> No
         query.batch()
 
 
-def test_planning_of_a_query_keeps_what_it_saw_in_its_checkpoint(tmp_path: Path) -> None:
-    """A restart reads what came since; an offset is text that Spark compares."""
-    (tmp_path / "in").mkdir()
+def planned_twice(folder: Path, seen_files: str, access: StorageAccess) -> list[list[str]]:
+    """Plan a batch of each of two files in a folder, the second by another process; the files of each are returned."""
+    folder.mkdir()
     options = {"source.monitor-interval": "1 ms"}
     scan = Scan(
-        table=file_table(tmp_path / "in", options),
+        table=file_table(folder, options),
         columns=("id",),
         rowtime=None,
         time_zone="UTC",
         project="/",
-        seen_files=str(tmp_path / "checkpoint" / FOLDER),
+        seen_files=seen_files,
+        access=access,
     )
     state, read = SourceState(), []
     for name in ("a.json", "b.json"):
-        (tmp_path / "in" / name).write_text('{"id": 1}\n')
-        executor = PlanningExecutor(scan, file_source(tmp_path / "in", options))
+        (folder / name).write_text('{"id": 1}\n')
+        executor = PlanningExecutor(scan, file_source(folder, options))
         planned = executor.plan(state, None)
         executor.close()
         assert planned is not None
         state = decode_state(json.loads(json.dumps(encode_state(planned))))
         read.append([split.split_id for split in state.splits])
+    return read
+
+
+def test_planning_of_a_query_keeps_what_it_saw_in_its_checkpoint(tmp_path: Path) -> None:
+    """A restart reads what came since; an offset is text that Spark compares."""
+    seen = tmp_path / "checkpoint" / FOLDER
+
+    assert planned_twice(tmp_path / "in", str(seen), BY_ITSELF) == [["a.json"], ["b.json"]]
+    assert len(list(seen.iterdir())) == 2
+
+
+def test_planning_opens_a_store_by_the_keys_that_its_scan_has(tmp_path: Path, s3: S3Server) -> None:
+    """They are from Hadoop's configuration; nothing stands in the environment."""
+    seen = f"s3a://penstock/job/{FOLDER}"
+    store = store_of(seen, s3.settings)
+    assert store is not None
+    read = planned_twice(tmp_path / "in", seen, StorageAccess(stores=(store,)))
 
     assert read == [["a.json"], ["b.json"]]
-    assert len(list((tmp_path / "checkpoint" / FOLDER).iterdir())) == 2
+    assert len(s3.keys(f"job/{FOLDER}/")) == 2
+    assert not s3.refused

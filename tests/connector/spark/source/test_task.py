@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +25,12 @@ from penstock.connector.spark.source import task
 from penstock.connector.spark.source.columns import FILTERED, FUTURE, SKIPPED, scan_schema
 from penstock.connector.spark.source.offsets import BatchWatermarks, TaskPartition
 from penstock.connector.spark.source.task import read_partition
+from penstock.connector.spark.storage_access import store_of
+from penstock.connector.storage import StorageAccess
 from tests.connector.filesystem.tables import file_table, planned, planning, write
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 LINES = (
     '{"id":1,"ts":"2024-01-01 00:00:00"}',
@@ -43,6 +50,7 @@ def run(
     condition: Expression | None = None,
     reports: ReportFolder | None = None,
     apart: bool = False,
+    scan_changes: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of one task over all files of a folder; `apart`: of a task for each file."""
@@ -59,6 +67,7 @@ def run(
         project=str(folder),
         condition=condition,
     )
+    scan = replace(scan, **scan_changes)
     source = FilesystemConnector(project=folder).source(table)
     planner = planning(source)
     splits: list[Split] = [planner.split(i, *at) for i, at in sorted(planned(planner).items())]
@@ -151,6 +160,38 @@ def test_a_task_of_several_splits_gives_what_a_task_for_each_gives(tmp_path: Pat
     assert given[0] == given[1]
     ids, left_out, letters, times = given[1]
     assert (ids, left_out, len(letters), len(times)) == ([1, 3, 3, 1, 1], 4, 2, 3)
+
+
+def test_a_task_writes_into_a_store_by_the_keys_that_its_scan_has(
+    folder: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Event times, bad records and the deprecated folder of dead letters; nothing stands in the environment."""
+    monkeypatch.setattr(task, "_batch_id", lambda: 4)
+    write(folder / "in" / "a", "\n".join(LINES))
+    store = store_of("s3a://penstock", s3.settings)
+    assert store is not None
+    for name in ("event-times/0", "letters-staging/0"):
+        s3.objects[f"job/{name}/{MARK}"] = b""
+    rows = run(
+        folder,
+        ("id", "ts"),
+        reports=ReportFolder(folder="s3a://penstock/job/event-times/0", batch="b"),
+        scan_changes={
+            "access": StorageAccess(stores=(store,)),
+            "staging": "s3a://penstock/job/letters-staging/0",
+        },
+        bad_records="dead-letter",
+        scan__watermark__on_future="dead-letter",
+        scan__dead_letter__path="s3a://penstock/letters",
+    )
+    times, staged = s3.keys("job/event-times/0/b/"), s3.keys("job/letters-staging/0/4/")
+    (letters,) = s3.keys("letters/")
+
+    assert [row["id"] for row in rows if row[SKIPPED] is None] == [1, 3]
+    assert (len(times), len(staged)) == (1, 1)
+    assert staged[0].endswith(".parquet")
+    assert json.loads(s3.objects[letters])["value"] == LINES[1]
+    assert not s3.refused
 
 
 def above(number: int) -> Expression:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.connector.spark.session import configured
+from penstock.connector.spark.storage_access import store_of
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.physical.frames import group_members, without_checked_conditions
+from penstock.sql.plan.physical.frames import (
+    FrameBuilder,
+    group_members,
+    without_checked_conditions,
+)
 from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE = """
 CREATE TABLE {name} (id BIGINT, ts TIMESTAMP(3){watermark})
@@ -80,3 +90,30 @@ def test_conditions_that_reading_tasks_check_are_not_checked_again(
     found = analyse(statement.query, namespace, tmp_path, appends=True)
 
     assert ("WHERE" in to_spark_query(without_checked_conditions(found))) is is_left
+
+
+def test_a_scan_has_what_hadoop_knows_of_its_stores(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the checkpoint's, and of that of dead letters; of local folders nothing is asked."""
+    letters = (
+        ", 'scan.watermark.on-future' = 'dead-letter', 'scan.dead-letter.path' = 's3a://letters/d'"
+    )
+    namespace = new_namespace(TABLE.format(name="d", watermark=WATERMARK, options=letters))
+    (statement,) = run("SELECT id FROM d", namespace)
+    assert isinstance(statement, Select)
+    analysed = analyse(statement.query, namespace, tmp_path, appends=True)
+    settings = {"fs.s3a.access.key": "AK", "fs.s3a.bucket.lake.secret.key": "SK"}
+    frames = FrameBuilder(
+        spark=spark,
+        workdir=tmp_path,
+        project=tmp_path,
+        conf={},
+        default_limit=None,
+        checkpoint="s3a://lake/job",
+    )
+    with configured(spark, {**settings, "fs.s3a.bucket.letters.secret.key": "OTHER"}):
+        scan = frames._only_scan(analysed.leaves[0], "tag")
+
+    assert scan.access.store_of("s3a://lake/job") == store_of("s3a://lake/job", settings)
+    of_letters = scan.access.store_of("s3a://letters/d")
+    assert of_letters is not None
+    assert dict(of_letters.arguments) == {"access_key": "AK", "secret_key": "OTHER"}

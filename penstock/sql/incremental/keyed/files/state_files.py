@@ -21,7 +21,7 @@ from pyarrow import parquet as pq
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.spark.durable_files import replace
-from penstock.connector.storage import Folder, open_folder
+from penstock.connector.storage import BY_ITSELF, Folder, StorageAccess, open_folder
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile, damaged_state
 
@@ -50,9 +50,10 @@ def with_columns(schema: pa.Schema, columns: Iterable[tuple[str, str]]) -> pa.Sc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFiles:
-    """The files below a folder: a path, or a URL."""
+    """The files below a folder: a path, or a URL, whose store is opened by `access`."""
 
     location: str
+    access: StorageAccess = BY_ITSELF
 
     def write(
         self, bucket: BucketId, first: int, last: int, rows: pa.Table, writer: str = ""
@@ -103,7 +104,8 @@ class StateFiles:
         return tuple(self._folder(bucket).names())
 
     def _folder(self, bucket: BucketId) -> Folder:
-        return open_folder(self.location, hint=_HINT).below(bucket.folder)
+        root = open_folder(self.location, access=self.access, hint=_HINT)
+        return root.below(bucket.folder)
 
 
 def last_batch(name: str) -> int:
@@ -151,6 +153,11 @@ def _digest(content: bytes) -> str:
 def _put(folder: Folder, name: str, content: bytes) -> None:
     if isinstance(folder.system, fs.LocalFileSystem):
         replace(Path(folder.path) / name, content, umask=None)
+        return
+    if folder.is_of_objects:
+        # one request: a rename would be a copy and a removal, and there are no folders to make
+        with folder.system.open_output_stream(f"{folder.path}/{name}") as stream:
+            stream.write(content)
         return
     folder.system.create_dir(folder.path, recursive=True)
     temporary = f"{folder.path}/.{name}.{uuid4().hex[:8]}"

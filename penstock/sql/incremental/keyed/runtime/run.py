@@ -24,6 +24,7 @@ from penstock.connector.failpoints import reach
 from penstock.connector.spark.internals import observed_metric, planned
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
+from penstock.connector.spark.storage_access import storage_access
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.keyed.choose import AddedColumn, choose_operators
 from penstock.sql.incremental.keyed.files.manifest import (
@@ -133,6 +134,7 @@ class KeyedRun:
         self._buckets: int | None = None
         self._most_records: int | None = None
         self._compaction: StateCompaction | None = None
+        self._files: StateFiles | None = None
         self.late: Mapping[tuple[str, str], int] = {}
         """The late rows of the last batch, which its operators dropped, by stage and input."""
         self.rows = 0
@@ -217,7 +219,7 @@ class KeyedRun:
         Raises StateMismatchError where a file of the state is missing or damaged.
         """
         spark = frame.sparkSession
-        manifests, files = Manifests(spark, self._folder), StateFiles(location=self._folder)
+        manifests, files = Manifests(spark, self._folder), self._state_files(spark)
         before = self._before(spark, manifests, batch_id)
         assert self._settled(spark, before) == before.buckets, "rows may come by bucket"
         compaction = self._compaction or StateCompaction(files, manifests, self._plan.layouts)
@@ -259,6 +261,13 @@ class KeyedRun:
             compaction.consider(self._newest, now_ms, ended)
         finally:
             job.release()
+
+    def _state_files(self, spark: SparkSession) -> StateFiles:
+        """Return the files of the state, as tasks open them; Hadoop's configuration is asked once a start."""
+        if self._files is None:
+            access = storage_access(spark, self._folder)
+            self._files = StateFiles(location=self._folder, access=access)
+        return self._files
 
     def _no_reports(self, spark: SparkSession) -> Accumulator[Reports]:
         """Return what tasks add their reports to, emptied."""

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.connector.spark.storage_access import store_of
+from penstock.connector.storage import StorageAccess
 from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.tables import positional
 from penstock.sql.incremental.stages import COUNT
+
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 BUCKET = BucketId(stage="group_1", input="feed_0", bucket=0)
 COUNTED = pa.field(COUNT, pa.int64())
@@ -101,3 +107,51 @@ def test_files_of_earlier_versions_are_read_by_position(files: StateFiles) -> No
     assert read(files, file, turned).column(2).to_pylist() == [2]
     with pytest.raises(StateMismatchError, match="columns of another query"):
         read(files, file, replace(LAYOUT, values=LAYOUT.values[1:]))
+
+
+@pytest.fixture
+def stored(s3: S3Server) -> StateFiles:
+    """Files in a store that speaks S3, whose keys stand in Hadoop's configuration alone."""
+    location = "s3a://penstock/job/keyed"
+    store = store_of(location, s3.settings)
+    assert store is not None
+    return StateFiles(location=location, access=StorageAccess(stores=(store,)))
+
+
+def test_files_are_in_a_store_that_has_neither_folders_nor_renames(
+    stored: StateFiles, s3: S3Server
+) -> None:
+    """Each is written whole, under its name, by one request; read, listed and removed."""
+    schema = positional(LAYOUT)
+    file = written(stored, schema)
+    requests = [each for each in s3.requests if each.startswith(("PUT", "POST"))]
+    found = read(stored, file, LAYOUT)
+    names, keys = stored.names(BUCKET), s3.keys()
+    for _ in range(2):  # the second process that removes it finds none
+        stored.delete(BUCKET, file.name)
+
+    assert found.equals(rows(schema))
+    assert requests == [f"PUT penstock/job/keyed/group_1-feed_0/0/{file.name}"]
+    assert keys == [f"job/keyed/group_1-feed_0/0/{file.name}"]
+    assert names == (file.name,)
+    assert stored.names(BUCKET) == ()
+    assert not s3.refused
+
+
+def test_a_file_that_a_store_lost_or_changed_is_named(stored: StateFiles, s3: S3Server) -> None:
+    """As on a disk."""
+    schema = positional(LAYOUT)
+    file = written(stored, schema)
+    (key,) = s3.keys()
+    s3.objects[key] = s3.objects[key][:-1]
+    with pytest.raises(StateMismatchError, match=f"{file.name} is not as it was written"):
+        read(stored, file, LAYOUT)
+    del s3.objects[key]
+    with pytest.raises(StateMismatchError, match=f"{file.name} is missing"):
+        read(stored, file, LAYOUT)
+
+
+def test_no_key_is_shown_with_files(stored: StateFiles, s3: S3Server) -> None:
+    """They are parts of jobs, whose values stand in messages."""
+    assert "s3a://penstock/job/keyed" in repr(stored)
+    assert not [key for key in (s3.access_key, s3.secret_key) if key in repr(stored)]

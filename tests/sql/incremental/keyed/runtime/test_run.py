@@ -10,6 +10,8 @@ import pytest
 
 from penstock.connector.changelog import RowKind
 from penstock.connector.spark.session import configured
+from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.runtime import run as keyed_run
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun
 from penstock.sql.incremental.stages import Measure, StageInput
 from penstock.sql.settings import BUCKETS
@@ -25,6 +27,8 @@ from tests.sql.maintain.maintaining import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.s3_server import S3Server
 
 INSERT = int(RowKind.INSERT)
 QUERY = maintained(
@@ -44,7 +48,7 @@ QUERY = maintained(
 )
 
 
-def started(spark: SparkSession, folder: Path) -> tuple[Pipeline, KeyedRun]:
+def started(spark: SparkSession, folder: Path | str) -> tuple[Pipeline, KeyedRun]:
     """Start, or start again, from a folder of state."""
     run = open_run(tagged(spark, QUERY, {}, 0), QUERY, str(folder), keyed=True)
     assert isinstance(run, KeyedRun)
@@ -92,3 +96,26 @@ def test_unless_they_are_set_there_are_two_a_core(
     with configured(spark, {BUCKETS: said}):
         _, run = started(spark, tmp_path / "keyed")
         assert run.buckets(spark) == 2 * spark.sparkContext.defaultParallelism
+
+
+@pytest.mark.spark
+def test_tasks_reach_a_store_by_the_keys_of_hadoops_configuration(
+    spark: SparkSession, tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files of the state are there, and a later start reads them; manifests are Spark's Hadoop's to write."""
+
+    def local(spark: SparkSession, folder: str) -> Manifests:
+        assert folder == "s3a://penstock/job/keyed"
+        return Manifests(spark, str(tmp_path / "keyed"))
+
+    monkeypatch.setattr(keyed_run, "Manifests", local)
+    with configured(spark, {**s3.settings, BUCKETS: "2"}):
+        pipeline, _ = started(spark, "s3a://penstock/job/keyed")
+        pipeline.give(a=[(key, 1, INSERT) for key in range(9)])
+        again, _ = started(spark, "s3a://penstock/job/keyed")
+        again.batches, again.rows = 1, pipeline.rows
+        again.give(a=[(key, 1, INSERT) for key in range(9)])
+
+    assert dict(again.rows) == {(key, 2, 2): 1 for key in range(9)}
+    assert len(s3.keys("job/keyed/")) == 4
+    assert not s3.refused
