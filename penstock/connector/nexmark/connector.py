@@ -27,7 +27,10 @@ _MOST_EVENTS = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NexmarkRows:
-    """The GeneratedRows of a nexmark table: event n has the time n / rate after the base time."""
+    """The GeneratedRows of a nexmark table.
+
+    Event n becomes due n / rate seconds after the base time, and has a time so much after it, times the factor.
+    """
 
     settings: NexmarkSettings
 
@@ -45,16 +48,22 @@ class NexmarkRows:
     def meaning(self) -> str:
         """All that an event depends on but its number."""
         events, shares = self.settings.events, self.settings.events.proportions
+        factor = events.base_time_factor
+        # a table without the option means what it did before there was one
+        times = "" if factor == 1 else f", {factor} s of event time a second"
         return (
-            f"{events.rate} events/s from {events.base_time_ms} ms on, {shares.person}:{shares.auction}:{shares.bid}, "
-            f"seed {events.seed}, hot {events.hot_auctions}/{events.hot_bidders}/{events.hot_sellers}, sizes "
-            f"{events.person_size}/{events.auction_size}/{events.bid_size}"
+            f"{events.rate} events/s{times} from {events.base_time_ms} ms on, "
+            f"{shares.person}:{shares.auction}:{shares.bid}, seed {events.seed}, "
+            f"hot {events.hot_auctions}/{events.hot_bidders}/{events.hot_sellers}, "
+            f"sizes {events.person_size}/{events.auction_size}/{events.bid_size}"
         )
 
     @property
     def meant_by(self) -> str:
         """What sets that."""
-        return "the rate, 'base-time', 'seed', the proportions, hot ratios and sizes"
+        return (
+            "the rate, 'base-time', 'base-time-factor', 'seed', the proportions, hot ratios and sizes"
+        )
 
     @property
     def bounded(self) -> bool:
@@ -79,11 +88,13 @@ class NexmarkRows:
     def due(self, now_ns: int) -> int:
         """Return the number of events there are: all at full speed, else those up to now."""
         events, count = self.settings.events, self.settings.number_of_events
-        if not self.settings.at_once:
-            return max(0, now_ns - events.base_time_ms * 1_000_000) * events.rate // 1_000_000_000
-        if count is not None:
+        if self.settings.at_once and count is not None:
             return count
-        return min((_LAST_TIME_MS - events.base_time_ms) * events.rate // 1000, _MOST_EVENTS)
+        most = min(int((_LAST_TIME_MS - events.base_time_ms) / events.interval_ms), _MOST_EVENTS)
+        if self.settings.at_once:
+            return most
+        passed_ns = max(0, now_ns - events.base_time_ms * 1_000_000)
+        return min(passed_ns * events.rate // 1_000_000_000, most)
 
     def start(self, now_ns: int) -> int:
         """Begin with event 0 at full speed, else with the one that is due next."""

@@ -173,9 +173,10 @@ class _EventsOfKind:
 
     def time_ms(self, numbers: RowNumbers) -> RowNumbers:
         """Return the times of events, epoch ms."""
-        rate = self.settings.rate
-        # in two steps, as a number times a thousand may not fit 64 bits
-        return self.settings.base_time_ms + numbers // rate * 1000 + numbers % rate * 1000 // rate
+        time_ms, events = self.settings.interval_ms.as_integer_ratio()
+        # in two steps, as a number times the first may not fit 64 bits
+        passed_ms = numbers // events * time_ms + numbers % events * time_ms // events
+        return self.settings.base_time_ms + passed_ms
 
     @cached_property
     def times(self) -> RowNumbers:

@@ -1,13 +1,16 @@
 """The WITH clause of a nexmark table as one checked, typed value, and the columns that such a table may have.
 
-Keys and defaults are those of the connector that is published for Flink; `base-time` and `seed` are additions.
+Keys and defaults are those of the connector that is published for Flink; `base-time`, `base-time-factor` and `seed` are
+additions.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, did_you_mean
@@ -51,6 +54,27 @@ _TIME: OptionType[datetime] = OptionType(
     name=f"a time from 1970 on, such as '{_BASE_TIME}'", parse=_instant
 )
 
+_FACTOR_TEXT = re.compile(r"\s*[0-9]{1,7}(\.[0-9]{1,3})?\s*\Z")
+
+_LARGEST_FACTOR = 1_000_000
+"""With three decimals at most, times of events are computed in 64 bits at any rate."""
+
+
+def _factor(text: str) -> Fraction:
+    """Read a factor of event time."""
+    if not _FACTOR_TEXT.match(text):
+        raise ValueError(text)
+    found = Fraction(text.strip())
+    if not 0 < found <= _LARGEST_FACTOR:
+        raise ValueError(text)
+    return found
+
+
+_FACTOR: OptionType[Fraction] = OptionType(
+    name="a number above 0 and up to 1000000, with at most three decimals, such as '60' or '0.5'",
+    parse=_factor,
+)
+
 
 def _option(
     kind: OptionType[Any], key: str, default: Any, doc: str, *, flink: str | None = ""
@@ -61,9 +85,7 @@ def _option(
 
 _WITHOUT_EFFECT = "read, and without an effect: the rate is the same all the time"
 
-FIRST_EVENT_RATE = _option(
-    INT, "first-event.rate", 10_000, "events in a second, by their `dateTime`"
-)
+FIRST_EVENT_RATE = _option(INT, "first-event.rate", 10_000, "events in a second")
 NEXT_EVENT_RATE: Option[int | None] = optional(
     INT,
     "next-event.rate",
@@ -82,7 +104,7 @@ MAX_EMIT_SPEED = _option(
     BOOLEAN,
     "max-emit-speed",
     True,
-    "all events are there at once; with 'false' each becomes due at its `dateTime`, from now on",
+    "all events are there at once; with 'false' each becomes due when its time has come, from now on",
 )
 PERSON_PROPORTION = _option(INT, "person.proportion", 1, "persons in a round of events")
 AUCTION_PROPORTION = _option(INT, "auction.proportion", 3, "auctions in a round of events")
@@ -108,6 +130,13 @@ BASE_TIME = _option(
     "the `dateTime` of event 0, in UTC where it names no zone",
     flink=None,
 )
+BASE_TIME_FACTOR = _option(
+    _FACTOR,
+    "base-time-factor",
+    Fraction(1),
+    "event time from event to event, as a multiple of 1 / 'first-event.rate' seconds",
+    flink=None,
+)
 SEED = _option(LONG, "seed", 0, "other events, of the same distribution", flink=None)
 PARALLELISM: Option[int | None] = optional(
     INT, "scan.parallelism", "tasks of a batch; default one", flink="tasks of the source operator"
@@ -131,6 +160,7 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     _option(DURATION, "rate.period", 600_000, _WITHOUT_EFFECT),
     _option(BOOLEAN, "rate.limited", False, _WITHOUT_EFFECT),
     BASE_TIME,
+    BASE_TIME_FACTOR,
     SEED,
     PERSON_PROPORTION,
     AUCTION_PROPORTION,
@@ -169,6 +199,7 @@ class EventSettings:
 
     rate: int
     base_time_ms: int
+    base_time_factor: Fraction
     seed: int
     proportions: Proportions
     hot_auctions: int
@@ -177,6 +208,11 @@ class EventSettings:
     person_size: int
     auction_size: int
     bid_size: int
+
+    @property
+    def interval_ms(self) -> Fraction:
+        """Event time from one event to the next."""
+        return Fraction(1000, self.rate) * self.base_time_factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +314,7 @@ def _event_settings(resolved: Resolved, owner: str) -> EventSettings:
     return EventSettings(
         rate=rate,
         base_time_ms=round(resolved.get(BASE_TIME).timestamp() * 1000),
+        base_time_factor=resolved.get(BASE_TIME_FACTOR),
         seed=resolved.get(SEED),
         proportions=_proportions(resolved, owner),
         hot_auctions=resolved.at_least_one(HOT_AUCTIONS, owner=owner),

@@ -292,10 +292,57 @@ def test_events_become_due_by_their_time() -> None:
     assert rows.due(0) == 0
 
 
+def test_event_time_advances_by_a_factor_of_the_interval() -> None:
+    """Sixty times as fast, half as fast, or by any three decimals: exact, and the rest of an event as without it."""
+    plain = rows_of({"first-event.rate": "7"}).maker(["bid"]).make(0, 5_000).column(0).drop_null()
+
+    for factor, exact in (("60", 60_000), ("0.5", 500), (" 1.001 ", 1_001), ("1", 1_000)):
+        options = {"first-event.rate": "7", "base-time-factor": factor}
+        found = rows_of(options).maker(["bid"]).make(0, 5_000).column(0).drop_null()
+        bids = [number for number in range(5_000) if number % 50 >= 4]
+        passed_ms = numbers(found, "dateTime") // 1000 - 1_436_918_400_000
+
+        assert passed_ms.tolist() == [number * exact // 7 for number in bids], factor
+        assert found.field("price").equals(plain.field("price"))
+
+
+def test_times_are_exact_at_the_largest_rate_and_factor() -> None:
+    """In 64 bits: 2,147,483,647 events a second, and a million seconds of event time in one."""
+    rows = rows_of({"first-event.rate": str(2**31 - 1), "base-time-factor": "1000000"})
+    first = 2**31 * 60_000 - 2
+    found = rows.maker(["bid"]).make(first, first + 50).column(0)
+    passed_ms = numbers(found.drop_null(), "dateTime") // 1000 - 1_436_918_400_000
+    bids = [n for n in range(first, first + 50) if n % 50 >= 4]
+
+    assert passed_ms.tolist() == [n * 10**9 // (2**31 - 1) for n in bids]
+
+
+def test_events_become_due_at_the_rate_whatever_the_factor() -> None:
+    """Ten events a second of the clock, each six seconds of event time behind the one before; none beyond year 9999."""
+    options = {
+        "max-emit-speed": "false",
+        "first-event.rate": "10",
+        "base-time": "2023-11-14 22:13:20",
+        "base-time-factor": "60",
+    }
+    rows = rows_of(options)
+    event = rows.maker(["bid"]).make(10, 11).column(0)[0].as_py()
+    far = rows_of({**options, "base-time-factor": "1000000"})
+    last = far.due(NOW_NS + 10**9 * 10**9)
+
+    assert (rows.due(NOW_NS), rows.due(NOW_NS + 10**9), rows.start(NOW_NS)) == (0, 10, 0)
+    assert event["dateTime"] == datetime(2023, 11, 14, 22, 14, 20)
+    assert last == far.due(NOW_NS + 10**9 * 10**10)
+    assert far.maker(["bid"]).make(last - 50, last).column(0).drop_null()[-1].as_py()[
+        "dateTime"
+    ].year == 9999
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"first-event.rate": "20"},
+        {"base-time-factor": "2"},
         {"seed": "1"},
         {"base-time": "2020-01-01"},
         {"bid.proportion": "45"},
@@ -317,6 +364,7 @@ def test_other_events_are_another_table_to_a_checkpoint(options: Mapping[str, st
     assert found != known
     assert "'seed'" in str(getattr(planner.changed("nexmark", known, found), "hint", ""))
     assert rows_of({"events.num": "7"}).meaning == rows.meaning
+    assert rows_of({"base-time-factor": "1.000"}).meaning == rows.meaning
 
 
 @pytest.mark.parametrize(
@@ -331,6 +379,11 @@ def test_other_events_are_another_table_to_a_checkpoint(options: Mapping[str, st
         ({"bid.avg-size": "1 mb"}, COLUMNS, OptionError, "largest event"),
         ({"base-time": "yesterday"}, COLUMNS, OptionError, "a time from 1970 on"),
         ({"base-time": "1969-01-01"}, COLUMNS, OptionError, "a time from 1970 on"),
+        ({"base-time-factor": "0"}, COLUMNS, OptionError, "a number above 0"),
+        ({"base-time-factor": "-1"}, COLUMNS, OptionError, "a number above 0"),
+        ({"base-time-factor": "1/3"}, COLUMNS, OptionError, "a number above 0"),
+        ({"base-time-factor": "0.0001"}, COLUMNS, OptionError, "at most three decimals"),
+        ({"base-time-factor": "1000001"}, COLUMNS, OptionError, "up to 1000000"),
         ({"rate.shape": "ROUND"}, COLUMNS, OptionError, "SQUARE"),
         (
             {"keep-alive": "true", "max-emit-speed": "false", "events.num": "3"},
