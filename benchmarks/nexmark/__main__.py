@@ -4,7 +4,7 @@ One topic is recorded; query by query, each engine reads all of it. A first run 
 the warm-up: only engines whose results are those of the first one go on to the runs that count, which write nowhere.
 Those are in turns, so that a slow minute of the machine hits all alike. CPU time is that of an engine's processes; the
 broker's is not in it. Results go to `results/nexmark.md` and `nexmark.json` after each query; `--resume` goes on with
-what is there, since 10,000,000 events take two hours.
+what is there, since 10,000,000 events take two hours. With `--paced` the queries run as streams instead: `paced`.
 """
 
 from __future__ import annotations
@@ -15,32 +15,29 @@ import shutil
 import statistics
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cpu import resident_bytes, spent
-from benchmarks.flink_environment import REQUIREMENT, flink_command, unusable
+from benchmarks.cpu import spent
+from benchmarks.flink_environment import REQUIREMENT, unusable
 from benchmarks.flink_sql import CONF as FLINK_CONF
 from benchmarks.flink_sql import HEAP_MB as FLINK_HEAP_MB
 from benchmarks.machine import describe_machine, machine
 from benchmarks.nexmark.answers import Answer, make_topic, read_answer
+from benchmarks.nexmark.latency import MEASURES
 from benchmarks.nexmark.orders import LEFT_OUT, Order, Place
+from benchmarks.nexmark.paced import PACED_ARGUMENTS, add_paced_arguments, run_paced
+from benchmarks.nexmark.processes import ENGINES, progress, sampled_peak, started
 from benchmarks.nexmark.queries import Query, query_names, read_query
-from benchmarks.nexmark.topic import PARTITIONS, SPAN_S, record_events
-from benchmarks.workers import LostWorkerError, Worker, running
+from benchmarks.nexmark.topic import PARTITIONS, SPAN_S, nexmark_rows, record_events
+from benchmarks.workers import LostWorkerError, Worker
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 TOPIC = "nexmark"
-ENGINES = {"flink": "Flink SQL", "penstock": "Penstock", "spark": "Spark alone"}
-"""The first that takes part is the one that others are compared with."""
-FLINK_SCRIPT = Path(__file__).resolve().parent / "flink.py"
-SAMPLE_S = 0.25
-"""Between two looks at the memory of an engine."""
 LONGEST_REASON = 200
 """Characters of the page."""
 LEAST_WAIT_S = 300
@@ -84,13 +81,16 @@ def main() -> int:
     names = [name for name in ENGINES if name in chosen.engines.split(",")]
     if "flink" in names and (reason := unusable(chosen.flink)):
         raise SystemExit(f"error: flink: {reason}; leave it out by --engines")
+    if chosen.paced:
+        return run_paced(names, chosen)
     queries = [read_query(name) for name in chosen.queries.split(",")]
     measured = earlier(chosen) if chosen.resume else {}
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder,
         EmbeddedBroker(Path(folder) / "kafka", heap_mb=1024) as broker,
     ):
-        written = record_events(broker.bootstrap, TOPIC, chosen.events, chosen.seed)
+        rows = nexmark_rows(chosen.events, chosen.seed)
+        written = record_events(broker.bootstrap, TOPIC, rows, chosen.events)
         progress(f"{written:,} events written")
         for query in queries:
             if all((query.name, name) in measured for name in names):
@@ -136,7 +136,7 @@ def earlier(chosen: argparse.Namespace) -> dict[Key, Measured]:
 
 def recorded(chosen: argparse.Namespace) -> dict[str, str]:
     """The arguments that results depend on."""
-    left_out = ("flink", "results", "queries", "resume", "alone")
+    left_out = ("flink", "results", "queries", "resume", "alone", *PACED_ARGUMENTS)
     return {name: str(value) for name, value in vars(chosen).items() if name not in left_out}
 
 
@@ -144,7 +144,7 @@ def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nexmark", description=__doc__)
     parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--queries", default=",".join(query_names()))
+    parser.add_argument("--queries", help="default: all; with --paced those that it measures")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3, help="runs that count; 0: answers alone")
@@ -172,10 +172,15 @@ def parsed() -> argparse.Namespace:
         "--resume", action="store_true", help="keep the queries that --results has, run the others"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
+    add_paced_arguments(parser)
     chosen = parser.parse_args()
-    for given, known in ((chosen.engines, list(ENGINES)), (chosen.queries, query_names())):
+    queries = list(MEASURES) if chosen.paced else query_names()
+    chosen.queries = chosen.queries or ",".join(queries)
+    for given, known in ((chosen.engines, list(ENGINES)), (chosen.queries, queries)):
         if unknown := [name for name in given.split(",") if name not in known]:
             parser.error(f"no {', '.join(unknown)}; there are {', '.join(known)}")
+    if min(chosen.paced, chosen.warm_up, chosen.skew, chosen.seconds - 1) < 0:
+        parser.error("--paced, --warm-up and --skew are not below 0, and --seconds not below 1")
     return chosen
 
 
@@ -202,7 +207,16 @@ def run_together(
         workers = {}
         for name in names:
             with noting_loss(found, name, query):
-                workers[name] = stack.enter_context(started(name, bootstrap, home, chosen))
+                place = Place(
+                    bootstrap=bootstrap,
+                    topic=TOPIC,
+                    folder=str(home / name),
+                    events=chosen.events,
+                    batch_rows=chosen.batch_rows,
+                    checkpoint_ms=chosen.checkpoint_ms,
+                    flink_heap_mb=chosen.flink_heap_mb,
+                )
+                workers[name] = stack.enter_context(started(name, place, chosen.flink))
         for name, worker in workers.items():
             with noting_loss(found, name, query):
                 worker.answer()
@@ -243,29 +257,6 @@ def noting_loss(found: Mapping[str, Measured], name: str, query: Query) -> Itera
         found[name].lost = str(error)
 
 
-@contextmanager
-def started(name: str, bootstrap: str, home: Path, chosen: argparse.Namespace) -> Iterator[Worker]:
-    """Start an engine's process, which is ready when it answers."""
-    folder = home / name
-    folder.mkdir(parents=True)
-    place = Place(
-        bootstrap=bootstrap,
-        topic=TOPIC,
-        folder=str(folder),
-        events=chosen.events,
-        batch_rows=chosen.batch_rows,
-        checkpoint_ms=chosen.checkpoint_ms,
-        flink_heap_mb=chosen.flink_heap_mb,
-    )
-    given = json.dumps(asdict(place))
-    if name == "flink":
-        command = flink_command(chosen.flink, [given], FLINK_SCRIPT)
-    else:
-        command = [sys.executable, "-m", "benchmarks.nexmark.engines", name, given]
-    with running(command) as worker:
-        yield worker
-
-
 def take_turn(worker: Worker, order: Order, chosen: argparse.Namespace) -> Turn:
     """Let an engine run a query once. Raises LostWorkerError."""
     pid = worker.process.pid
@@ -287,24 +278,6 @@ def take_turn(worker: Worker, order: Order, chosen: argparse.Namespace) -> Turn:
         batches=answer.get("batches", 0),
         late=answer.get("late", 0),
     )
-
-
-@contextmanager
-def sampled_peak(pid: int) -> Iterator[list[int]]:
-    """Look at the memory of a process and its descendants from time to time."""
-    seen, ended = [resident_bytes(pid)], threading.Event()
-
-    def look() -> None:
-        while not ended.wait(SAMPLE_S):
-            seen.append(resident_bytes(pid))
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        thread.join()
 
 
 def differs(measured: Mapping[Key, Measured], query: Query, names: Sequence[str]) -> bool:
@@ -427,11 +400,6 @@ def as_json(measured: Mapping[Key, Measured], chosen: argparse.Namespace) -> str
         json.dumps({"machine": machine(), "arguments": recorded(chosen), "found": found}, indent=2)
         + "\n"
     )
-
-
-def progress(text: str) -> None:
-    """Say what happens."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -26,6 +26,8 @@ TIMEOUT_S = 60.0
 """For one answer of the broker."""
 FETCH = 20_000
 WAIT_S = 0.2
+SETTLED_S = 5.0
+"""A result to which nothing is added for so long is looked at."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?\Z")
 
 Record = tuple[bytes | None, bytes | None]
@@ -45,16 +47,49 @@ class Answer:
         return (self.rows, self.digest) == (other.rows, other.digest)
 
 
-def make_topic(bootstrap: str, topic: str) -> None:
-    """Make a topic of one partition, which keeps the order of changes."""
+def make_topic(
+    bootstrap: str, topic: str, *, partitions: int = 1, config: Mapping[str, str] = {}
+) -> None:
+    """Make a topic; one of one partition keeps the order of changes."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
+    new = NewTopic(topic, partitions, 1, config=dict(config))
+    for future in admin.create_topics([new]).values():
         future.result(TIMEOUT_S)
+
+
+def delete_topics(bootstrap: str, topics: Sequence[str]) -> None:
+    """Delete topics that are read."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics(list(topics)).values():
+        future.result(TIMEOUT_S)
+
+
+def await_answer(
+    bootstrap: str, topic: str, query: Query, expected: Answer, within_s: float
+) -> Answer:
+    """Wait until a result that grows is the expected one, and no more comes; returns it as it is then."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-end"})
+    deadline = time.monotonic() + within_s
+    newest, since, is_read = -1, time.monotonic(), False
+    try:
+        while time.monotonic() < deadline:
+            offsets = consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S)
+            assert offsets is not None, "it waits for the broker"
+            if offsets[1] != newest:
+                newest, since, is_read = offsets[1], time.monotonic(), False
+            elif not is_read and time.monotonic() - since >= SETTLED_S:
+                found, is_read = read_answer(bootstrap, topic, query), True
+                if found.same(expected):
+                    return found
+            time.sleep(WAIT_S)
+    finally:
+        consumer.close()
+    return read_answer(bootstrap, topic, query)
 
 
 def read_answer(bootstrap: str, topic: str, query: Query) -> Answer:
     """Read a result from its topic."""
-    return answer_of(_records(bootstrap, topic), query)
+    return answer_of(((key, value) for key, value, _ in timed_records(bootstrap, topic)), query)
 
 
 def answer_of(records: Iterator[Record], query: Query) -> Answer:
@@ -101,8 +136,8 @@ def _normal(value: Any) -> str:
     return str(value)
 
 
-def _records(bootstrap: str, topic: str) -> Iterator[Record]:
-    """Read a topic of one partition to its end."""
+def timed_records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    """Read a topic of one partition to its end: key, value and time of each record, in ms."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -128,6 +163,6 @@ def _records(bootstrap: str, topic: str) -> Iterator[Record]:
                     return
                 if error is not None:
                     raise RuntimeError(f"{topic}: {error}")
-                yield message.key(), message.value()
+                yield message.key(), message.value(), message.timestamp()[1]
     finally:
         consumer.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
@@ -15,13 +15,19 @@ from benchmarks.nexmark.queries import Query, read_query
 LONGEST_ERROR = 1_000
 """Characters of an answer."""
 
+RUN, START, STOP = "run", "start", "stop"
+"""What is to be done."""
+
 LEFT_OUT = ("table.exec.source.idle-timeout",)
 """Of the settings in `benchmarks/flink_sql.py`: a partition that is read slowly must not be left out of a watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an engine reads and keeps its state; limits of its batches and checkpoints, 0 for none."""
+    """Where an engine reads and keeps its state; limits of its batches and checkpoints, 0 for none.
+
+    `bounded`: it reads to the end that the topic has when the query starts.
+    """
 
     bootstrap: str
     topic: str
@@ -30,15 +36,20 @@ class Place:
     batch_rows: int
     checkpoint_ms: int
     flink_heap_mb: int = HEAP_MB
+    bounded: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Run a query once over the whole topic; `name` was not used before. Without `topic` the result goes nowhere."""
+    """Run a query once over the whole topic; `name` was not used before. Without `topic` the result goes nowhere.
+
+    Of a topic without an end: START a query, and STOP it when all has come out.
+    """
 
     query: str
     name: str
     topic: str
+    action: str = RUN
 
     def as_line(self) -> str:
         """Write the order for a process."""
@@ -65,10 +76,10 @@ def insert(order: Order, query: Query) -> str:
 
 
 Perform = Callable[[Order, Query], dict[str, Any]]
-"""Runs an order to its end; what it returns is added to the answer. Its time is taken."""
+"""Does what an order says; what it returns is added to the answer. Its time is taken."""
 
 
-def serve(perform: Perform, answers: TextIO, log: Callable[[], str] = str) -> None:
+def serve(actions: Mapping[str, Perform], answers: TextIO, log: Callable[[], str] = str) -> None:
     """Serve orders until standard input ends; `log` gives what else is known of an error."""
     _say(answers, {"ready": True})
     for line in sys.stdin:
@@ -76,7 +87,7 @@ def serve(perform: Perform, answers: TextIO, log: Callable[[], str] = str) -> No
         query = read_query(order.query)
         began = time.perf_counter()
         try:
-            found = perform(order, query)
+            found = actions[order.action](order, query)
         except Exception as error:  # noqa: BLE001  what goes wrong with one query must not cost the others
             text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
             _say(answers, {"error": f"{text} {log()}".strip()})

@@ -3,7 +3,7 @@
 Comment lines at the top say what the result is: `title`, `result` (its columns), `key` (columns of its rows' key, where
 the result is kept up to date), `determined` (the columns that do not hang on how ties are broken; default all).
 `queries/tables.sql` has the table of events and its views. Where Spark's dialect is another,
-`qN.spark.sql` has its text.
+`qN.spark.sql` has its text. `qN.paced.sql` is a query with one more column, which says what a row of its result is of.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ def read_query(name: str) -> Query:
         select=select,
         spark=other.read_text(encoding="utf-8").strip() if other.exists() else select,
     )
+
+
+def read_paced(name: str) -> Query:
+    """Read the query that stands for one where the latency of its rows is measured."""
+    paced = f"{name}.paced"
+    return read_query(paced if (FOLDER / f"{paced}.sql").exists() else name)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""The recorded topic: events of the connector `nexmark` as JSON records, spread over partitions event by event."""
+"""The recorded events: those of the connector `nexmark` as JSON records, spread over partitions event by event."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -22,8 +23,8 @@ SPAN_S = 100
 """Seconds of event time that a topic has: ten windows of ten seconds."""
 
 
-def nexmark_rows(events: int, seed: int) -> NexmarkRows:
-    """Describe as many events, whose times are spread over SPAN_S."""
+def nexmark_rows(events: int, seed: int, rate: int | None = None) -> NexmarkRows:
+    """Describe as many events, `rate` of them in a second of event time; by default they are spread over SPAN_S."""
     kinds = {
         EVENT_TYPE: "INT",
         **{
@@ -34,7 +35,7 @@ def nexmark_rows(events: int, seed: int) -> NexmarkRows:
     options = {
         "connector": "nexmark",
         "events.num": str(events),
-        "first-event.rate": str(max(1, events // SPAN_S)),
+        "first-event.rate": str(rate or max(1, events // SPAN_S)),
         "seed": str(seed),
     }
     table = Table(
@@ -47,9 +48,8 @@ def nexmark_rows(events: int, seed: int) -> NexmarkRows:
     return NexmarkRows(settings=read_settings(table))
 
 
-def record_events(bootstrap: str, topic: str, events: int, seed: int) -> int:
+def record_events(bootstrap: str, topic: str, rows: NexmarkRows, events: int) -> int:
     """Make the topic and write the events; returns how many the broker has taken."""
-    rows = nexmark_rows(events, seed)
     makers = [partial(lines, rows, events, partition) for partition in range(PARTITIONS)]
     return write_lines(bootstrap, topic, makers)
 
@@ -62,6 +62,15 @@ def lines(rows: NexmarkRows, events: int, partition: int) -> Iterator[bytes]:
         yield from as_json(
             made.take(list(range((partition - start) % PARTITIONS, len(made), PARTITIONS)))
         )
+
+
+def write_file(path: Path, rows: NexmarkRows, events: int) -> None:
+    """Write the same records into a file, a line each, in the order of the events."""
+    maker = rows.maker([EVENT_TYPE, *ROWS])
+    with path.open("wb") as file:
+        for start in range(0, events, CHUNK):
+            made = pa.Table.from_batches([maker.make(start, min(start + CHUNK, events))])
+            file.writelines(line + b"\n" for line in as_json(made))
 
 
 def as_json(events: pa.Table) -> list[bytes]:

@@ -61,9 +61,7 @@ class NexmarkRows:
     @property
     def meant_by(self) -> str:
         """What sets that."""
-        return (
-            "the rate, 'base-time', 'base-time-factor', 'seed', the proportions, hot ratios and sizes"
-        )
+        return "the rate, 'base-time', 'base-time-factor', 'seed', the proportions, hot ratios and sizes"
 
     @property
     def bounded(self) -> bool:

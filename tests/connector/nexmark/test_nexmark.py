@@ -333,9 +333,10 @@ def test_events_become_due_at_the_rate_whatever_the_factor() -> None:
     assert (rows.due(NOW_NS), rows.due(NOW_NS + 10**9), rows.start(NOW_NS)) == (0, 10, 0)
     assert event["dateTime"] == datetime(2023, 11, 14, 22, 14, 20)
     assert last == far.due(NOW_NS + 10**9 * 10**10)
-    assert far.maker(["bid"]).make(last - 50, last).column(0).drop_null()[-1].as_py()[
-        "dateTime"
-    ].year == 9999
+    assert (
+        far.maker(["bid"]).make(last - 50, last).column(0).drop_null()[-1].as_py()["dateTime"].year
+        == 9999
+    )
 
 
 @pytest.mark.parametrize(

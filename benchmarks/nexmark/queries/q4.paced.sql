@@ -1,0 +1,11 @@
+-- title: average highest bid of each category
+-- result: category BIGINT, final BIGINT, auctions BIGINT
+-- key: category
+SELECT Q.category, AVG(Q.final) AS final, COUNT(*) AS auctions
+FROM (
+  SELECT MAX(B.price) AS final, A.category
+  FROM auction A, bid B
+  WHERE A.id = B.auction AND B.`dateTime` BETWEEN A.`dateTime` AND A.expires
+  GROUP BY A.id, A.category
+) Q
+GROUP BY Q.category
