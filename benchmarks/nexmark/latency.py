@@ -81,7 +81,7 @@ SELECT channel || ' ' || day AS key, time_ms AS due,
 FROM (SELECT *, strftime(epoch_ms(time_ms), '%Y-%m-%d') AS day FROM bids)
 """
 _BIDS_OF_BIDDERS = """
-SELECT auction || ' ' || bidder AS key, time_ms AS step, time_ms AS due FROM bids
+SELECT concat(auction, ' ', bidder) AS key, time_ms AS step, time_ms AS due FROM bids
 """
 
 _TEN_S = 10_000
