@@ -11,6 +11,7 @@ state, behind by more than there is, or in use. Rows of a state to which rows ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -87,9 +88,11 @@ class BucketLocation:
 
 
 class BucketState:
-    """A KeyedState. `written` is the file of the batch, None where nothing changed. Close it when the batch has run.
+    """A KeyedState. Close it when the batch has run, and its file is there.
 
-    `writes`: another batch follows. `ended`: up to which time rows are not needed any more, in microseconds.
+    `writes`: another batch follows. `ended`: up to which time rows are not needed any more, in microseconds. `writers`
+    write its file while the operator goes on: it takes as long to encode one, and to wait for the disk, as to look rows
+    up.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class BucketState:
         *,
         writes: bool = True,
         ended: int | None = None,
+        writers: Executor | None = None,
     ) -> None:
         self._location = location
         self._layout = layout
@@ -109,7 +113,9 @@ class BucketState:
         self._cache: _HeldCache | None = None
         self._folder: SegmentFolder | None = None
         self._segments: RowSegments | None = None
-        self.written: StateFile | None = None
+        self._writers = writers
+        self._writing: tuple[pa.Table, Future[StateFile]] | None = None
+        self._written: StateFile | None = None
 
     def rows_of(self, keys: pa.Table) -> pa.Table:
         """Return the stored rows of distinct keys, not added up. Raises StateMismatchError for a damaged file."""
@@ -121,15 +127,35 @@ class BucketState:
 
     def write(self, changes: pa.Table) -> None:
         """Write the file of the batch."""
-        assert self.written is None, "a state is written once a batch"
-        if changes.num_rows and self._writes:
-            rows, batch = typed(changes, positional(self._layout)), self._batch_id
-            file = self._location.files.write(self._location.bucket, batch, batch, rows)
-            self.written = replace(file, ends=last_end(self._layout, rows))
-            if self._layout.inserts:
-                self._segment_folder().add(self.written, rows)
-            else:
-                held_rows().add(self._location.held, self.written, rows)
+        assert self._writing is None, "a state is written once a batch"
+        assert self._written is None, "a state is written once a batch"
+        if not changes.num_rows or not self._writes:
+            return
+        rows = typed(changes, positional(self._layout))
+        if self._writers is None:
+            self._hold(rows, self._file_of(rows))
+        else:
+            self._writing = rows, self._writers.submit(self._file_of, rows)
+
+    @property
+    def written(self) -> StateFile | None:
+        """The file of the batch, durable, None where nothing changed."""
+        if self._writing is not None:
+            (rows, writing), self._writing = self._writing, None
+            self._hold(rows, writing.result())
+        return self._written
+
+    def _file_of(self, rows: pa.Table) -> StateFile:
+        batch, location = self._batch_id, self._location
+        return location.files.write(location.bucket, batch, batch, rows)
+
+    def _hold(self, rows: pa.Table, file: StateFile) -> None:
+        """Keep the rows of the file that was written for the next batch."""
+        self._written = replace(file, ends=last_end(self._layout, rows))
+        if self._layout.inserts:
+            self._segment_folder().add(self._written, rows)
+        else:
+            held_rows().add(self._location.held, self._written, rows)
 
     def close(self) -> None:
         """Let others take up the cache."""

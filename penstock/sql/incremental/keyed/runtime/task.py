@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,10 @@ ORDER = "__order"
 
 CACHES = "penstock-keyed-state"
 """Folder of the caches, in the first of Spark's local folders of an executor."""
+
+
+_WRITERS = 4
+"""Files of a stage that are written at once: most of the time each waits for the disk."""
 
 
 def rows_column(index: int) -> str:
@@ -262,9 +267,19 @@ class StageTask:
         self, stage: TaskStage, bucket: int | None, changes: Mapping[str, pa.Table]
     ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
         """Run an operator over the state of `bucket`; of all buckets where the stage has them."""
+        with ThreadPoolExecutor(_WRITERS, "penstock state") as writers:
+            return self._run_with(stage, bucket, changes, writers)
+
+    def _run_with(
+        self,
+        stage: TaskStage,
+        bucket: int | None,
+        changes: Mapping[str, pa.Table],
+        writers: Executor,
+    ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
         numbers = range(stage.buckets) if stage.buckets is not None else _only(bucket)
         buckets = {
-            name: tuple(self._state(stage, name, number) for number in numbers)
+            name: tuple(self._state(stage, name, number, writers) for number in numbers)
             for name in stage.operator.layouts
         }
         states = {
@@ -275,25 +290,26 @@ class StageTask:
         }
         try:
             result = stage.operator.run(changes, states, self.batch)
+            files = {
+                BucketId(stage=stage.name, input=name, bucket=number): file
+                for name, of in buckets.items()
+                for number, state in zip(numbers, of, strict=True)
+                if (file := state.written) is not None
+            }
         finally:
             for of in buckets.values():
                 for state in of:
                     state.close()
-        files = {
-            BucketId(stage=stage.name, input=name, bucket=number): state.written
-            for name, of in buckets.items()
-            for number, state in zip(numbers, of, strict=True)
-            if state.written is not None
-        }
         return result, files
 
-    def _state(self, stage: TaskStage, name: str, bucket: int) -> BucketState:
+    def _state(self, stage: TaskStage, name: str, bucket: int, writers: Executor) -> BucketState:
         return BucketState(
             self._location(stage, name, bucket),
             stage.operator.layouts[name],
             self.batch.batch_id,
             writes=self.writes,
             ended=stage.ended.get(name),
+            writers=writers,
         )
 
     def _location(self, stage: TaskStage, name: str, bucket: int) -> BucketLocation:

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 import pyarrow as pa
@@ -443,3 +445,41 @@ def test_each_row_is_merged_a_logarithmic_number_of_times() -> None:
         assert len(files) <= MOST_FILES + 1
 
     assert written <= 8 * 4096 * 10
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, INSERTS])
+def test_a_file_is_written_while_the_operator_goes_on(tmp_path: Path, layout: KeyedLayout) -> None:
+    """It is there once it is asked for; what went wrong is raised then."""
+    store, go_on = Store(tmp_path, layout), Event()
+    rows = store.rows(Counter({("a", 1): 1}), 0)
+    (tmp_path / "file").touch()
+    wrong = StateFiles(location=str(tmp_path / "file" / "state"))
+    with ThreadPoolExecutor(1) as writers:
+        writers.submit(go_on.wait, 30)
+        state, failing = (
+            BucketState(
+                BucketLocation(
+                    files=files,
+                    state_id="id",
+                    bucket=BUCKET,
+                    stored=BucketFiles(),
+                    caches=store.caches,
+                ),
+                layout,
+                0,
+                writers=writers,
+            )
+            for files in (store.files, wrong)
+        )
+        state.write(rows)
+        failing.write(rows)
+        assert not (tmp_path / "state").exists()
+        go_on.set()
+        file = state.written
+        state.close()
+
+        assert file is not None
+        assert store.files.names(BUCKET) == (file.name,)
+        assert state.written == file
+        with pytest.raises(OSError, match="file"):
+            _ = failing.written
