@@ -103,6 +103,7 @@ STATE_TTL = Option(
     default=0,
     doc="How long the state of an updating query is kept for a key that nothing comes for (of a join: for a row); 0 is "
     "without limit. Later rows of the key start from nothing.",
+    flink="a value of DISTINCT expires by itself, and counts again while its key goes on",
 )
 
 ONE_TASK_RECORDS = Option(

@@ -145,6 +145,28 @@ def test_distinct_values_are_stored_once_over_batches(session: Session, project:
     assert (checkpoint / "keyed").exists()
 
 
+@pytest.mark.parametrize("ttl", ["0 s", "1 d"])
+def test_a_group_that_having_leaves_out_is_deleted(
+    session: Session, project: Path, ttl: str
+) -> None:
+    """By its values of all batches; the first is run again by the second start, and one with few passes again."""
+    script = project / "ties.sql"
+    having = COUNTS.replace("counts", "stored") + " HAVING COUNT(DISTINCT n) <> 3"
+    script.write_text(f"SET 'table.exec.state.ttl' = '{ttl}';\n{having}", encoding="utf-8")
+    run(session, script)
+    checkpoint = project / ".penstock" / "checkpoints" / "ties" / "stored"
+    forget_last_batch(checkpoint)
+    assert names(session, "stored") == {2}
+    found = []
+    for letter in ("z", "b", "y", "c"):
+        write(project, f"{letter}.json", "z", letter)
+        run(session, script)
+        found.append(names(session, "stored"))
+
+    assert found == [{2}, set(), set(), {4}]
+    assert (checkpoint / "keyed").exists()
+
+
 def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
     session: Session,
     project: Path,

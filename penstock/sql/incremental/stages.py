@@ -16,8 +16,6 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect.windows.window_tables import WindowKind
 from penstock.sql.plan.rules.flow import UpdatingOperator
 
-# --- columns of state ---
-
 COUNT = "__n"
 """BIGINT column: how often a row is there, or the row count of a key; as written, insertions less deletions."""
 
@@ -156,7 +154,9 @@ class InputState(StrEnum):
     The stage has only this input, and its query returns all columns of it by name, `arrival` too, and perhaps others.
     """
     ACCUMULATORS = "accumulators"
-    """The aggregates of each key, and of COUNT(DISTINCT) the values, of inserts; without a keyed operator all rows."""
+    """The aggregates of each key, and the values of DISTINCT, of inserts; without a keyed operator all rows."""
+    EXPIRING = "expiring accumulators"
+    """The same, with the time at which each key began: by that what is older than the key does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,7 +166,10 @@ class AnalysedQuery:
 
     @property
     def accumulates(self) -> bool:
-        """Whether stages keep accumulators of inserts, which earlier versions left to Spark's update mode."""
+        """Whether stages keep accumulators of inserts, which earlier versions left to Spark's update mode.
+
+        Or whose rows they kept: with a time to live, and where the row before an update is written.
+        """
         return self.plan is not None and self.plan.of_accumulators
 
     def in_one_phase(self) -> AnalysedQuery:

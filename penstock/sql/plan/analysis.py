@@ -192,6 +192,7 @@ def _analyse_in_form(
         streams_windows=form.age < PlanForm.PANES.age,
         streams_best_rows=form.age < PlanForm.BEST_ROWS.age,
         streams_aggregates=form.age < PlanForm.ACCUMULATORS.age,
+        lists_apart=lists_apart,
     )
     planner = partial(_plan_stages, read, lists_apart)
     placed = choose_engines(plan, options, planner)

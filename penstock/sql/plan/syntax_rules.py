@@ -58,7 +58,7 @@ class PlanForm(StrEnum):
     BEST_ROWS = "best-rows"
     """So do deduplication and Top-1 of the rows of a table, which Spark's update mode ran."""
     ACCUMULATORS = "accumulators"
-    """So do aggregations with COUNT(DISTINCT) of the rows of a table, which Spark's update mode ran."""
+    """So do aggregations with DISTINCT of the rows of a table, which Spark's update mode ran, or which kept these."""
     STORED_JOINS = "stored-joins"
     """Inner joins stay with Spark where keyed operators cannot store their columns, or compute their conditions."""
     LISTS_APART = "lists-apart"

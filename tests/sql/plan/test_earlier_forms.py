@@ -138,7 +138,7 @@ def test_windows_that_spark_kept_below_a_join_are_kept_by_it_still(tmp_path: Pat
 
 def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
     """Nor does one whose checkpoint says the same as ever."""
-    summed = "INSERT INTO k SELECT SUM(DISTINCT a), b FROM src GROUP BY b"
+    summed = "INSERT INTO k SELECT CAST(SUM(DISTINCT CAST(a AS DOUBLE)) AS BIGINT), b FROM src GROUP BY b"
 
     assert analysed(tmp_path, summed).earlier == ()
 
@@ -159,6 +159,24 @@ def test_distinct_values_that_spark_kept_as_sets_are_kept_by_it_still(tmp_path: 
     assert insert_fingerprint(resumed) == shape
     assert resumed.query.maintained is None
     assert insert.earlier == (resumed.query,)
+
+
+def test_distinct_values_whose_rows_are_kept_are_computed_of_these_still(tmp_path: Path) -> None:
+    """With a time to live, where a checkpoint has the rows of each key; a new one has values that expire."""
+    counted = "SELECT COUNT(DISTINCT a), b FROM src GROUP BY b HAVING COUNT(*) > 1"
+    hinted = counted.replace("SELECT", "SELECT /*+ STATE_TTL('src' = '1 h') */", 1)
+    insert = analysed(tmp_path, f"INSERT INTO k {hinted}")
+    (before,) = insert.earlier
+    resumed = as_checkpointed(insert, insert_fingerprint(replace(insert, query=before)))
+
+    assert insert.query.accumulates
+    assert "expiring accumulators" in insert_fingerprint(insert).state[-1]
+    assert "KEEP feed_0 BY (b) rows" in insert_fingerprint(resumed).state[-1]
+    assert resumed.query is before
+    # without a time to live Spark kept them as sets, and did so with HAVING
+    kept = analysed(tmp_path, f"INSERT INTO k {counted}")
+    assert kept.query.accumulates
+    assert [query.maintained for query in kept.earlier] == [None]
 
 
 MAPS = (

@@ -2,17 +2,20 @@
 """The keyed operator of aggregations of inserts: accumulators of each group, and the values that DISTINCT has seen.
 
 A batch costs what comes in it, not what is stored: DuckDB groups its rows by the number of their group, makes each
-value of a COUNT(DISTINCT) one row with a bit for each FILTER that it passes, and looks these up. A bit that is not
-stored counts, and is stored.
+value of an aggregate with DISTINCT one row with a bit for each FILTER that it passes, and looks these up. A bit that is
+not stored counts, and is stored.
+
+With a time to live all rows of a group have the time at which it began as a part of their key: a group that did not
+change for that long begins at another time, and nothing of before is found. Its values expire with it, so that a batch
+without a new one writes a row that is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -38,29 +41,39 @@ from penstock.sql.incremental.keyed.tables import (
     UntranslatableError,
     cast_text,
     check_stored,
+    difference,
+    keys_of,
     listed,
+    numbered_groups,
+    numbers_to,
     typed,
 )
-from penstock.sql.incremental.stages import COUNT, RecomputeOperator
+from penstock.sql.incremental.stages import COUNT, InputState, RecomputeOperator
+
+ACCUMULATED = (InputState.ACCUMULATORS, InputState.EXPIRING)
+"""What this operator keeps of an input."""
 
 _SEEN = "__seen"
 """The bits of the FILTERs that a value has passed: each is written once, and only inserts are written."""
 
+_BEGAN = pa.field("__began", pa.int64())
+"""When a group began, in ms since the epoch: the time of a batch."""
+
 _GROUP = "g"
 """The number of a row's group in a batch: groups are in the order of their keys."""
-
-_MOST_TEXT = 1 << 30
-"""Bytes of the texts of an array: those of a bucket in a batch may be more than its offsets reach, which is 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccumulateInserts:
-    """Aggregates the inserts of the relation `name`; the result are upserts, as of Spark's update mode.
+    """Aggregates the inserts of the relation `name`.
 
     `width` is the number of columns of the relation, `key` those that are grouped by, `positions` where they are.
-    Accumulators are, in this order, `added`, the numbers of distinct values by argument and FILTER, and `extremes`.
-    `result` are the columns of the result; `inner` is the SQL of their values over key and accumulators, c0, c1, ...,
-    and `shown` they in the types of the result.
+    Accumulators are, in this order, `added`, the numbers of distinct values by argument and FILTER, the sums of such
+    values, and `extremes`. `result` are the columns of the result, `result_key` the positions of those that identify a
+    row of it; `inner` is the SQL of their values over key and accumulators, c0, c1, ..., `having` the condition over
+    these, and `shown` the values in the types of the result. `upserts`: no row before an update is given, and without
+    `having` a row for each group that has rows in the batch, as of Spark's update mode. `expires`: groups may have a
+    time to live, `time_to_live_ms` (0: none), and are then given where they stay the same, too.
     """
 
     name: str
@@ -73,22 +86,36 @@ class AccumulateInserts:
     result: tuple[pa.Field, ...]
     inner: str
     shown: tuple[str, ...]
+    having: str | None = None
+    result_key: tuple[int, ...] | None = None
+    upserts: bool = True
+    expires: bool = False
+    time_to_live_ms: int = 0
 
     @property
     def layouts(self) -> Mapping[str, KeyedLayout]:
         """The accumulators of each group, and by argument the values of each group."""
-        key, count = tuple(of.name for of in self.key), pa.field(COUNT, pa.int64())
+        group, count = tuple(of.name for of in self._group), pa.field(COUNT, pa.int64())
         sums = [pa.field(f"__sum{n}", kind) for n, kind in enumerate(self._sum_types)]
         extremes = [pa.field(f"__extreme{n}", one.type) for n, one in enumerate(self.extremes)]
+        by = group if self.expires else ()
         found = {
-            self.name: KeyedLayout(dims=(*self.key, *extremes), values=(*sums, count), key=key)
+            self.name: KeyedLayout(
+                dims=(*self._group, *extremes),
+                values=(*sums, count),
+                key=group[: len(self.key)],
+                time_to_live_ms=self.time_to_live_ms,
+                expiry_key=by,
+            )
         }
         for n, one in enumerate(self.distinct):
             values = [pa.field(f"__value{i}", kind) for i, kind in enumerate(one.types)]
             found[self._values_of(n)] = KeyedLayout(
-                dims=(*self.key, *values, pa.field(_SEEN, pa.int64())),
+                dims=(*self._group, *values, pa.field(_SEEN, pa.int64())),
                 values=(count,),
-                key=(*key, *(of.name for of in values)),
+                key=(*group, *(of.name for of in values)),
+                time_to_live_ms=self.time_to_live_ms,
+                expiry_key=by,
             )
         return found
 
@@ -103,7 +130,7 @@ class AccumulateInserts:
         states: Mapping[str, KeyedState],
         batch: KeyedBatch,
     ) -> pa.Table:
-        """Return the new row of each group that has rows in the batch, and write what they add."""
+        """Return the changes of the groups that have rows in the batch, and write what they add."""
         inserts = changes.get(self.name)
         if inserts is None or not inserts.num_rows:
             return self._schema.empty_table()
@@ -117,32 +144,76 @@ class AccumulateInserts:
             tables.give("given", rows.append_column(_GROUP, pa.array(numbers)))
             columns = listed(f"c{n}" for n in range(self.width))
             tables.name("numbered", f"SELECT {columns}, c{self.width} AS {_GROUP} FROM given")
-            tables.give("named", groups.append_column(_GROUP, _numbers_to(groups.num_rows)))
+            state = states[self.name]
+            has_before = self._find_before(tables, groups, state, batch)
+            groups = self._with_begin(tables, groups, batch, has_before=has_before)
+            tables.give("named", _with_numbers(groups))
             for n, one in enumerate(self.distinct):
                 self._count_values(tables, n, one, groups, states[self._values_of(n)], batch)
-            self._add_up(tables, groups, states[self.name])
-            self._write(tables, groups, states[self.name], batch)
-            kind = (
-                f"CASE WHEN known THEN {int(RowKind.UPDATE_AFTER)} ELSE {int(RowKind.INSERT)} END"
-            )
-            found = tables.rows(
-                f"SELECT {listed([*self.shown, f'{kind}::TINYINT'])} FROM "
-                f"(SELECT {self.inner}, known, {_GROUP} FROM totals) ORDER BY {_GROUP}"
-            )
-        return typed(found, self._schema)
+            self._add_up(tables, has_before=has_before)
+            self._write(tables, groups, state, batch)
+            if self.upserts and self.having is None:
+                return self._new_rows(tables)
+            return self._changes(tables, has_before=has_before)
 
     @property
     def _schema(self) -> pa.Schema:
         return pa.schema([*self.result, pa.field(ROW_KIND, pa.int8())])
 
     @property
+    def _group(self) -> tuple[pa.Field, ...]:
+        """The columns by which rows of a group are found: its key, and when it began where groups expire."""
+        return (*self.key, _BEGAN) if self.expires else self.key
+
+    @property
     def _sum_types(self) -> list[pa.DataType]:
         counts = [pa.int64() for one in self.distinct for _ in one.filters]
-        return [*(one.type for one in self.added), *counts]
+        sums = [kind for one in self.distinct for _, kind in one.sums]
+        return [*(one.type for one in self.added), *counts, *sums]
 
     def _values_of(self, n: int) -> str:
         """Name the state of the values of an argument."""
         return f"{self.name}_distinct_{n}"
+
+    # --- the result ---
+
+    def _new_rows(self, tables: BucketTables) -> pa.Table:
+        """Return the new row of each group."""
+        kind = f"CASE WHEN known THEN {int(RowKind.UPDATE_AFTER)} ELSE {int(RowKind.INSERT)} END"
+        found = tables.rows(
+            f"SELECT {listed([*self.shown, f'{kind}::TINYINT'])} FROM "
+            f"(SELECT {self.inner}, known, {_GROUP} FROM totals) ORDER BY {_GROUP}"
+        )
+        return typed(found, self._schema)
+
+    def _changes(self, tables: BucketTables, *, has_before: bool) -> pa.Table:
+        """Return the changes from the row of each group before the batch, where HAVING holds of it, to that after."""
+        width, sums = len(self.key), len(self._sum_types)
+        before = [f"c{n}" for n in range(width)]
+        before += [f"s{n} AS c{width + n}" for n in range(sums)]
+        before += [f"x{n} AS c{width + sums + n}" for n in range(len(self.extremes))]
+        sides = [("totals", 1)]
+        if has_before:
+            sides.append((f"(SELECT {listed(before)} FROM totals WHERE known)", -1))
+        where = "" if self.having is None else f" WHERE {self.having}"
+        shown = listed(f"{text} AS c{n}" for n, text in enumerate(self.shown))
+        texts = (
+            f"SELECT {shown}, {sign} AS sign FROM "
+            f"(SELECT {self.inner} FROM (SELECT * FROM {rows}{where}))"
+            for rows, sign in sides
+        )
+        tables.create("results", " UNION ALL ".join(texts))
+        found = difference(
+            tables,
+            self.result,
+            self.result_key,
+            inserts_only=not has_before,
+            unchanged=self.time_to_live_ms > 0 and self.result_key is not None,
+        )
+        if not self.upserts:
+            return found
+        kinds = found.column(len(self.result))
+        return found.filter(pc.not_equal(kinds, int(RowKind.UPDATE_BEFORE)))
 
     # --- distinct values ---
 
@@ -166,32 +237,36 @@ class AccumulateInserts:
         )
         tables.give(f"came{n}", came)
         layout = self.layouts[self._values_of(n)]
-        keys = keys_of(groups, came.column(0), self.key).columns
+        keys = keys_of(groups, came.column(0), self._group).columns
         asked = pa.Table.from_arrays([*keys, *came.columns[1:-1]], names=list(layout.key))
         stored = state.rows_of(typed(asked, layout.key_schema))
         if stored.num_rows:
             tables.give(f"stored{n}", stored)
         new = tables.rows(self._unseen(n, one, has_stored=stored.num_rows > 0))
-        if new.num_rows:
-            state.write(self._rows_of(layout, groups, new, ones=True, batch=batch))
+        written = _with_marks(new, groups.num_rows) if self.expires else new
+        if written.num_rows:
+            state.write(self._rows_of(layout, groups, written, ones=True, batch=batch))
         tables.give(f"new{n}", new)
         bits = f"c{1 + len(one.values)}"
-        counts = listed(
-            f"COUNT(*) FILTER (WHERE {bits} & {1 << i} <> 0) AS d{n}_{i}"
-            for i in range(len(one.filters))
-        )
-        tables.name(f"counts{n}", f"SELECT c0 AS {_GROUP}, {counts} FROM new{n} GROUP BY c0")
+        passes = [f"FILTER (WHERE {bits} & {1 << i} <> 0)" for i in range(len(one.filters))]
+        counts = [f"COUNT(*) {passed} AS d{n}_{i}" for i, passed in enumerate(passes)]
+        sums = [
+            f"SUM({cast_text('c1', kind)}) {passes[i]} AS t{n}_{j}"
+            for j, (i, kind) in enumerate(one.sums)
+        ]
+        values = listed([f"c0 AS {_GROUP}", *counts, *sums])
+        tables.name(f"counts{n}", f"SELECT {values} FROM new{n} GROUP BY c0")
 
     def _unseen(self, n: int, one: DistinctValues, *, has_stored: bool) -> str:
         """Write the query of the values that came, in their order, with the bits that are not stored."""
-        number, bits = len(self.key), 1 + len(one.values)
+        number, bits = len(self._group), 1 + len(one.values)
         columns = [f"c{i}" for i in range(bits)]
         if not has_stored:
             return f"SELECT * FROM came{n} ORDER BY {listed(columns)}"
         values = [f"s.c{number + i} AS c{1 + i}" for i in range(len(one.values))]
         known = (
             f"SELECT {listed(columns)}, bit_or(bits) AS bits FROM (SELECT named.c{number} AS c0, {listed(values)}, "
-            f"s.c{number + len(one.values)} AS bits FROM stored{n} AS s JOIN named ON {self._same('s')}) "
+            f"s.c{number + len(one.values)} AS bits FROM stored{n} AS s JOIN named ON {_same('s', 'named', number)}) "
             f"GROUP BY {listed(columns)}"
         )
         same = " AND ".join(f"came.{name} = known.{name}" for name in columns)
@@ -202,15 +277,56 @@ class AccumulateInserts:
             f"ORDER BY {listed(f'came.{name}' for name in columns)}"
         )
 
-    def _same(self, table: str) -> str:
-        """Write that a stored row is of a group."""
-        return " AND ".join(
-            f"{table}.c{n} IS NOT DISTINCT FROM named.c{n}" for n in range(len(self.key))
-        )
-
     # --- accumulators ---
 
-    def _add_up(self, tables: BucketTables, groups: pa.Table, state: KeyedState) -> None:
+    def _find_before(
+        self, tables: BucketTables, groups: pa.Table, state: KeyedState, batch: KeyedBatch
+    ) -> bool:
+        """Make the table `before`: of each group that is there its sums s0, ..., extremes x0, ... and when it began.
+
+        Returns whether there may be one. The living row of a group is the one that its last batch has written.
+        """
+        layout, width = self.layouts[self.name], len(self.key)
+        keys = keys_of(groups, numbers_to(groups.num_rows), self.key)
+        stored = state.rows_of(typed(keys, layout.key_schema))
+        if not stored.num_rows:
+            return False
+        tables.give("stored", stored)
+        tables.give("keyed", _with_numbers(groups))
+        first, time = len(layout.dims), len(layout.schema) - 1
+        names = ["began"] if self.expires else []
+        names += [f"x{n}" for n in range(len(self.extremes))]
+        dims = [f"s.c{width + n} AS {name}" for n, name in enumerate(names)]
+        totals = [f"SUM(s.c{first + n}) AS s{n}" for n in range(len(layout.values))]
+        living = f"SUM(s.c{time - 1}) > 0"
+        if self.time_to_live_ms:
+            living += f" AND MAX(s.c{time}) > {batch.now_ms - self.time_to_live_ms}"
+        rows = (
+            f"SELECT {listed([f'keyed.c{width} AS {_GROUP}', *dims, *totals])} FROM stored AS s "
+            f"JOIN keyed ON {_same('s', 'keyed', width)} GROUP BY ALL HAVING {living}"
+        )
+        if self.time_to_live_ms:  # a clock that was set back may let one live again
+            newest = f"began = MAX(began) OVER (PARTITION BY {_GROUP})"
+            rows = f"SELECT * FROM ({rows}) QUALIFY {newest}"
+        tables.create("before", rows)
+        return True
+
+    def _with_begin(
+        self, tables: BucketTables, groups: pa.Table, batch: KeyedBatch, *, has_before: bool
+    ) -> pa.Table:
+        """Return groups with the time at which each began where that counts: this batch's, unless it is there."""
+        if not self.expires:
+            return groups
+        began = pa.repeat(pa.scalar(batch.now_ms, _BEGAN.type), groups.num_rows)
+        if has_before:
+            number = f"keyed.c{len(self.key)}"
+            began = tables.rows(
+                f"SELECT coalesce(before.began, {batch.now_ms}::BIGINT) FROM keyed "
+                f"LEFT JOIN before ON before.{_GROUP} = {number} ORDER BY {number}"
+            ).column(0)
+        return groups.append_column(_BEGAN, began)
+
+    def _add_up(self, tables: BucketTables, *, has_before: bool) -> None:
         """Make the table `totals`: of each group key and accumulators, c0, c1, ..., those of before, and what is added.
 
         `known`: the group was there; s0, ... are its sums before and d0, ... what the batch adds, the number of rows
@@ -220,33 +336,15 @@ class AccumulateInserts:
         extremes = [f"{one.sql} AS m{n}" for n, one in enumerate(self.extremes)]
         came = listed((_GROUP, *added, *extremes, "COUNT(*) AS n"))
         tables.name("added", f"SELECT {came} FROM numbered GROUP BY {_GROUP}")
-        layout = self.layouts[self.name]
-        keys = keys_of(groups, _numbers_to(groups.num_rows), self.key)
-        stored = state.rows_of(typed(keys, layout.key_schema))
-        sums = range(len(layout.values))
-        more = [f"x{n}" for n in range(len(self.extremes))]
-        if stored.num_rows:
-            tables.give("stored", stored)
-            width, first = len(self.key), len(layout.dims)
-            dims = [f"s.c{width + n} AS x{n}" for n in range(len(self.extremes))]
-            totals = [f"SUM(s.c{first + n}) AS s{n}" for n in sums]
-            tables.name(
-                "before",
-                f"SELECT named.c{width} AS {_GROUP}, {listed([*dims, *totals])} FROM stored AS s "
-                f"JOIN named ON {self._same('s')} GROUP BY {listed([_GROUP, *more])} "
-                f"HAVING SUM(s.c{first + len(sums) - 1}) > 0",
-            )
-        tables.create("totals", self._totals(layout, has_before=stored.num_rows > 0))
+        tables.create("totals", self._totals(self.layouts[self.name], has_before=has_before))
 
     def _totals(self, layout: KeyedLayout, *, has_before: bool) -> str:
         width, count = len(self.key), len(layout.values) - 1
         of_added = [f"added.a{n}" for n in range(len(self.added))]
-        of_distinct = [
-            f"coalesce(counts{n}.d{n}_{i}, 0)"
-            for n, one in enumerate(self.distinct)
-            for i in range(len(one.filters))
-        ]
-        changed = [*of_added, *of_distinct, "added.n"]
+        distinct = list(enumerate(self.distinct))
+        counts = [f"counts{n}.d{n}_{i}" for n, one in distinct for i in range(len(one.filters))]
+        totals = [f"counts{n}.t{n}_{j}" for n, one in distinct for j in range(len(one.sums))]
+        changed = [*of_added, *counts, *totals, "added.n"]
         kinds = [of.type for of in layout.values]
         columns = [f"named.c{n} AS c{n}" for n in range(width)]
         for n, (text, kind) in enumerate(zip(changed, kinds, strict=True)):
@@ -270,7 +368,7 @@ class AccumulateInserts:
             joins.append(f"LEFT JOIN before ON before.{_GROUP} = added.{_GROUP}")
         return (
             f"SELECT added.{_GROUP}, {listed(columns)} FROM added "
-            f"JOIN named ON named.c{width} = added.{_GROUP} {' '.join(joins)}"
+            f"JOIN named ON named.c{len(self._group)} = added.{_GROUP} {' '.join(joins)}"
         )
 
     def _write(
@@ -308,7 +406,7 @@ class AccumulateInserts:
         batch: KeyedBatch,
     ) -> pa.Table:
         """Return rows to write: the number of their group is the first column of `rows`. `ones`: each counts as one."""
-        columns = [*keys_of(groups, rows.column(0), self.key).columns, *rows.columns[1:]]
+        columns = [*keys_of(groups, rows.column(0), self._group).columns, *rows.columns[1:]]
         if ones:
             columns.append(pa.array(np.ones(rows.num_rows, dtype=np.int64)))
         columns.append(pa.repeat(pa.scalar(batch.now_ms, pa.int64()), rows.num_rows))
@@ -316,58 +414,23 @@ class AccumulateInserts:
         return typed(found, layout.schema)
 
 
-def _numbers_to(count: int) -> pa.Array:
-    return pa.array(np.arange(count, dtype=np.int32))
+def _with_numbers(groups: pa.Table) -> pa.Table:
+    return groups.append_column(_GROUP, numbers_to(groups.num_rows))
 
 
-# --- groups ---
+def _same(one: str, other: str, width: int) -> str:
+    """Write that rows of two tables are of one group, by their first columns."""
+    return " AND ".join(f"{one}.c{n} IS NOT DISTINCT FROM {other}.c{n}" for n in range(width))
 
 
-def numbered_groups(keys: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int32]]:
-    """Return the distinct keys of rows in the order of their values, and of each row the number of its key.
-
-    Texts of the keys are in one array each, whose offsets have 64 bits (`keys_of` gives others). No array has those of
-    all rows: Arrow encodes them chunk by chunk.
-    """
-    values: list[pa.Array] = []
-    codes: list[npt.NDArray[np.int32]] = []
-    numbers = np.zeros(keys.num_rows, dtype=np.int64)
-    for column in keys.columns:
-        encoded = column.cast(_wide(column.type)).dictionary_encode(null_encoding="encode")
-        values.append(encoded.chunk(0).dictionary)  # that of all chunks
-        codes.append(np.concatenate([one.indices.to_numpy() for one in encoded.chunks]))
-        both = numbers * len(values[-1]) + codes[-1]
-        numbers = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
-    # of positions that are given one number the last one stays: the first row of each key
-    first = np.empty(int(numbers.max()) + 1, dtype=np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    found = pa.Table.from_arrays(
-        [of.take(pa.array(code[first])) for of, code in zip(values, codes, strict=True)],
-        names=keys.column_names,
-    )
-    order = pc.sort_indices(found, sort_keys=[(name, "ascending") for name in keys.column_names])
-    ranks = np.empty(len(order), dtype=np.int32)
-    ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-    return found.take(order), ranks[numbers]
-
-
-def keys_of(
-    groups: pa.Table, numbers: pa.Array | pa.ChunkedArray, key: Sequence[pa.Field]
-) -> pa.Table:
-    """Return the keys of groups in their types, in chunks whose texts have offsets of 32 bits."""
-    texts = [of for of in groups.columns if of.type in (pa.large_string(), pa.large_binary())]
-    longest = sum(pc.max(pc.binary_length(of)).as_py() or 0 for of in texts)
-    rows = max(1, _MOST_TEXT // max(1, longest))
-    parts = [
-        typed(groups.take(numbers.slice(start, rows)), pa.schema(key))
-        for start in range(0, len(numbers), rows)
-    ]
-    return pa.concat_tables(parts) if parts else pa.schema(key).empty_table()
-
-
-def _wide(kind: pa.DataType) -> pa.DataType:
-    """Return the type of texts with offsets of 64 bits, any other type as it is."""
-    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
+def _with_marks(new: pa.Table, groups: int) -> pa.Table:
+    """Return new values, with a row of no value and no bit for each group that has none: it does not expire."""
+    there = new.column(0).to_numpy()
+    others = pa.array(np.setdiff1d(np.arange(groups, dtype=np.int32), there))
+    first, *values, bits = new.schema.types
+    columns = [others.cast(first), *(pa.nulls(len(others), kind) for kind in values)]
+    columns.append(pa.array(np.zeros(len(others), dtype=np.int64)).cast(bits))
+    return pa.concat_tables([new, pa.Table.from_arrays(columns, schema=new.schema)])
 
 
 # --- the operator of a stage ---
@@ -379,13 +442,11 @@ def accumulating_operator(
     """Return the operator of an aggregation that keeps accumulators. Raises UntranslatableError."""
     (one,), query = stage.inputs, stage.query
     schema, result = schemas[one.name], schemas[stage.name]
-    if time_to_live_ms or one.time_to_live_ms or not stage.upserts:
-        raise UntranslatableError("accumulators with a time to live, or rows before an update")
-    if not isinstance(query, exp.Select) or set(_filled(query)) != {
-        "expressions",
-        "from_",
-        "group",
-    }:
+    ttl_ms = time_to_live_ms if one.time_to_live_ms is None else one.time_to_live_ms
+    expires = one.keeps is InputState.EXPIRING
+    if ttl_ms and not expires:
+        raise UntranslatableError("accumulators with a time to live")
+    if not isinstance(query, exp.Select) or _filled(query) - {"having"} != _CLAUSES:
         raise UntranslatableError(to_text(query))
     check_stored(schema)
     key = tuple(schema.field(name) for name in one.key)
@@ -394,6 +455,8 @@ def accumulating_operator(
     rows = TableColumns(sql="rows", columns=tuple(schema))
     parts = Accumulators(lambda value: translate_over(value, rows), key)
     items = [(item.alias_or_name, parts.value(item.unalias())) for item in query.expressions]
+    having = query.args.get("having")
+    condition = None if having is None else parts.condition(having.this)
     columns = result_columns(
         Statement(sql="", columns=tuple((name, value.type) for name, value in items)), result, {}
     )
@@ -409,8 +472,16 @@ def accumulating_operator(
         result=tuple(result),
         inner=inner,
         shown=tuple(text for _, text in columns),
+        having=None if condition is None else parts.placed(condition),
+        result_key=None if stage.key is None else tuple(map(result.names.index, stage.key)),
+        upserts=stage.upserts,
+        expires=expires,
+        time_to_live_ms=ttl_ms,
     )
 
 
-def _filled(query: exp.Select) -> list[str]:
-    return [name for name, part in query.args.items() if part]
+_CLAUSES = {"expressions", "from_", "group"}
+
+
+def _filled(query: exp.Select) -> set[str]:
+    return {name for name, part in query.args.items() if part}

@@ -265,14 +265,16 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctValues:
-    """The arguments of COUNT(DISTINCT): SQL over the rows of the batch, and types.
+    """The arguments of aggregates with DISTINCT: SQL over the rows of the batch, and types.
 
-    `filters` are the conditions of those that count them, each once; None: all rows.
+    `filters` are the conditions of those that count them, each once; None: all rows. `sums` are those of a number, each
+    by the place of its condition, and its type.
     """
 
     values: tuple[str, ...]
     types: tuple[pa.DataType, ...]
     filters: tuple[str | None, ...]
+    sums: tuple[tuple[int, pa.DataType], ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -301,8 +303,8 @@ class Accumulators:
     """Collects the accumulators of the aggregates of a SELECT list, each once.
 
     `plain` writes an expression over rows without aggregates, `keys` are the columns that are grouped by. Values over
-    accumulators name these `<MARK added0>`, `<MARK distinct0_0>`, `<MARK extreme0>`, until all are known: MARK is drawn
-    for each query, whose texts do not have it.
+    accumulators name these `<MARK added0>`, `<MARK distinct0_0>`, `<MARK total0_0>`, `<MARK extreme0>`, until all are
+    known: MARK is drawn for each query, whose texts do not have it.
     """
 
     def __init__(self, plain: Callable[[exp.Expr], SqlValue], keys: Sequence[pa.Field]) -> None:
@@ -312,12 +314,14 @@ class Accumulators:
         self.added: list[Added] = []
         self.extremes: list[Extreme] = []
         self._distinct: dict[tuple[tuple[str, ...], tuple[pa.DataType, ...]], list[str | None]] = {}
+        self._totals: dict[int, list[tuple[int, pa.DataType]]] = {}
 
     @property
     def distinct_values(self) -> Iterator[DistinctValues]:
-        """The arguments of COUNT(DISTINCT), each with its conditions."""
-        for (values, types), filters in self._distinct.items():
-            yield DistinctValues(values=values, types=types, filters=tuple(filters))
+        """The arguments of aggregates with DISTINCT, each with its conditions."""
+        for n, ((values, types), filters) in enumerate(self._distinct.items()):
+            sums = tuple(self._totals.get(n, ()))
+            yield DistinctValues(values=values, types=types, filters=tuple(filters), sums=sums)
 
     def value(self, node: exp.Expr) -> SqlValue:
         """Return a value of the SELECT list over the columns of totals."""
@@ -343,11 +347,20 @@ class Accumulators:
 
         return translate(tree, find)
 
+    def condition(self, node: exp.Expr) -> str:
+        """Return the condition of HAVING over the columns of totals."""
+        value = self.value(node)
+        if value.type is not None and not at.is_boolean(value.type):
+            raise unknown(node)
+        return value.sql
+
     def placed(self, sql: str) -> str:
         """Write the columns of totals in the place of the accumulators of a value."""
         names = [f"added{n}" for n in range(len(self.added))]
         for n, filters in enumerate(self._distinct.values()):
             names += [f"distinct{n}_{i}" for i in range(len(filters))]
+        for n in range(len(self._distinct)):
+            names += [f"total{n}_{j}" for j in range(len(self._totals.get(n, ())))]
         names += [f"extreme{n}" for n in range(len(self.extremes))]
         for n, name in enumerate(names):
             sql = sql.replace(self._marked(name), f"c{len(self._keys) + n}")
@@ -381,29 +394,23 @@ class Accumulators:
             )
             name = self._marked(f"extreme{_index(self.extremes, extreme)}")
             return SqlValue(name, value.type)
-        if distinct or not isinstance(node, exp.Sum | exp.Avg):
+        if not isinstance(node, exp.Sum | exp.Avg):
             raise unknown(whole)
-        count = self._added(f"COUNT({value.sql}){_filter(condition)}", pa.int64())
+        if not isinstance(node, exp.Avg):
+            kind = sum_type(value.type)
+        elif at.is_integer(value.type) and number_kind(arguments[0]) in INTEGERS:
+            kind = pa.decimal128(MOST_DIGITS, 0)
+        else:
+            raise unknown(whole)
+        if distinct:
+            count, total = self._distinct_sum(whole, value, condition, kind)
+        else:
+            count = self._added(f"COUNT({value.sql}){_filter(condition)}", pa.int64())
+            summed = cast_text(value.sql, kind) if isinstance(node, exp.Avg) else value.sql
+            total = self._added(f"SUM({summed}){_filter(condition)}", kind)
         if isinstance(node, exp.Avg):
-            return self._average(whole, value, arguments[0], condition, count)
-        kind = sum_type(value.type)
-        total = self._added(f"SUM({value.sql}){_filter(condition)}", kind)
+            return _mean(total, count, value.type)
         return SqlValue(f"CASE WHEN {count} > 0 THEN {total} END", kind)
-
-    def _average(
-        self, node: exp.Expr, value: SqlValue, argument: exp.Expr, condition: str | None, count: str
-    ) -> SqlValue:
-        assert value.type is not None, "checked"
-        if not at.is_integer(value.type) or number_kind(argument) not in INTEGERS:
-            raise unknown(node)
-        there, kind = f"nullif({count}, 0)", pa.decimal128(MOST_DIGITS, 0)
-        wide = f"SUM(CAST({value.sql} AS DECIMAL({MOST_DIGITS}, 0))){_filter(condition)}"
-        total = f"CAST({self._added(wide, kind)} AS HUGEINT)"
-        if at.is_int64(value.type):
-            return SqlValue(f"CAST({total} // {there} AS BIGINT)", value.type)
-        return SqlValue(
-            cast_text(f"trunc(CAST({total} AS DOUBLE) / {there})", value.type), value.type
-        )
 
     def _count(
         self, node: exp.Expr, arguments: Sequence[exp.Expr], condition: str | None
@@ -423,6 +430,21 @@ class Accumulators:
     def _distinct_count(
         self, node: exp.Expr, values: Sequence[SqlValue], condition: str | None
     ) -> SqlValue:
+        n, index = self._distinct_values(node, values, condition)
+        return SqlValue(self._marked(f"distinct{n}_{index}"), pa.int64())
+
+    def _distinct_sum(
+        self, node: exp.Expr, value: SqlValue, condition: str | None, kind: pa.DataType
+    ) -> tuple[str, str]:
+        """Return the number of distinct values, and their sum."""
+        n, index = self._distinct_values(node, [value], condition)
+        number = _index(self._totals.setdefault(n, []), (index, kind))
+        return self._marked(f"distinct{n}_{index}"), self._marked(f"total{n}_{number}")
+
+    def _distinct_values(
+        self, node: exp.Expr, values: Sequence[SqlValue], condition: str | None
+    ) -> tuple[int, int]:
+        """Return the number of an argument, and of a condition on it."""
         types = tuple(value.type for value in values if value.type is not None)
         for kind in types:
             check_accumulated(kind, to_text(node))
@@ -432,7 +454,7 @@ class Accumulators:
         index = _index(filters, condition)
         if index >= MOST_FILTERS:
             raise unknown(node)
-        return SqlValue(self._marked(f"distinct{n}_{index}"), pa.int64())
+        return n, index
 
     def _added(self, sql: str, kind: pa.DataType) -> str:
         return self._marked(f"added{_index(self.added, Added(sql=sql, type=kind))}")
@@ -452,6 +474,14 @@ def _index(items: list[_Item], item: _Item) -> int:
     if item not in items:
         items.append(item)
     return items.index(item)
+
+
+def _mean(total: str, count: str, kind: pa.DataType) -> SqlValue:
+    """Write an average of whole numbers over a sum that is DECIMAL(38, 0)."""
+    whole, there = f"CAST({total} AS HUGEINT)", f"nullif({count}, 0)"
+    if at.is_int64(kind):
+        return SqlValue(f"CAST({whole} // {there} AS BIGINT)", kind)
+    return SqlValue(cast_text(f"trunc(CAST({whole} AS DOUBLE) / {there})", kind), kind)
 
 
 def _filter(condition: str | None) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.incremental.keyed.accumulate import accumulating_operator
+from penstock.sql.incremental.keyed.accumulate import ACCUMULATED, accumulating_operator
 from penstock.sql.incremental.keyed.aggregates import sum_type, window_order
 from penstock.sql.incremental.keyed.append_join import AppendJoin
 from penstock.sql.incremental.keyed.choose_event_time import (
@@ -71,7 +71,7 @@ def keyed_operator(
         match stage:
             case RecomputeOperator() if _is_append_join(stage, time_to_live_ms, inserts):
                 return _append_join(stage, schemas)
-            case RecomputeOperator(inputs=(StageInput(keeps=InputState.ACCUMULATORS),)):
+            case RecomputeOperator(inputs=(one,)) if one.keeps in ACCUMULATED:
                 return accumulating_operator(stage, schemas, time_to_live_ms)
             case RecomputeOperator():
                 recomputed = _recompute(stage, schemas, time_to_live_ms)

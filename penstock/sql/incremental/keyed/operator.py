@@ -20,7 +20,8 @@ class KeyedLayout:
     """The state of one input of a stage: `dims` identify a row, `values` are added up, the last one is COUNT.
 
     `key` is a part of `dims`, by which rows go to buckets; empty: all rows are in one bucket. A row expires
-    `time_to_live_ms` (0: never) after the newest change of any row of its key; of itself where `by_row`. `rowtime` is
+    `time_to_live_ms` (0: never) after the newest change of any row of its key; of itself where `by_row`. `expiry_key`
+    are those of `dims` by which rows expire together in place of the key. `rowtime` is
     the one of `dims` by which rows are looked up, too; None: by key alone. `ends` is the time of a row of which the
     operator tells which rows are not needed any more; only inserts are written of such rows. None: rows do not end.
     `inserts`: only inserts are written, nothing but their number is added up, and none expires, so that files are never
@@ -32,6 +33,7 @@ class KeyedLayout:
     key: tuple[str, ...]
     time_to_live_ms: int = 0
     by_row: bool = False
+    expiry_key: tuple[str, ...] = ()
     rowtime: str | None = None
     ends: str | None = None
     inserts: bool = False
@@ -50,6 +52,11 @@ class KeyedLayout:
     def sums(self) -> tuple[str, ...]:
         """The columns that are added up."""
         return tuple(field.name for field in self.values)
+
+    @property
+    def expires_by(self) -> tuple[str, ...]:
+        """The columns by which rows expire together, but for those that do `by_row`."""
+        return self.expiry_key or self.key
 
     @property
     def key_types(self) -> tuple[pa.DataType, ...]:

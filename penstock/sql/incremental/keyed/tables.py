@@ -1,7 +1,7 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
 """Tables of a bucket's rows in DuckDB, where keyed operators compute: columns are c0, c1, ... by position.
 
-Also their types, and what operators have in common: stored rows added up, and the difference of two results.
+Also their types, and what operators have in common: stored rows added up, the difference of two results, groups.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Self
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as at
@@ -322,8 +323,8 @@ def folded(table: str, layout: KeyedLayout, batch: KeyedBatch) -> str:
     rows = f"SELECT {listed([*dims, *sums, newest])} FROM {table} {groups}"
     alive = f"s{len(values) - 1} > 0"
     if layout.time_to_live_ms:
-        if not layout.by_row and set(layout.key) != set(layout.names):
-            key = [f"c{layout.names.index(name)}" for name in layout.key]
+        if not layout.by_row and set(layout.expires_by) != set(layout.names):
+            key = [f"c{layout.names.index(name)}" for name in layout.expires_by]
             over = f"OVER ({'PARTITION BY ' + listed(key) if key else ''})"
             rows = f"SELECT * REPLACE (MAX(time) {over} AS time) FROM ({rows})"
         alive += f" AND time > {batch.now_ms - layout.time_to_live_ms}"
@@ -373,3 +374,61 @@ def difference(
         f"ORDER BY {listed(order)}"
     )
     return typed(found, pa.schema([*result, pa.field(ROW_KIND, pa.int8())]))
+
+
+# --- groups ---
+
+_MOST_TEXT = 1 << 30
+"""Bytes of the texts of an array: those of a bucket in a batch may be more than its offsets reach, which is 2 GiB."""
+
+
+def numbered_groups(keys: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int32]]:
+    """Return the distinct keys of rows in the order of their values, and of each row the number of its key.
+
+    Texts of the keys are in one array each, whose offsets have 64 bits (`keys_of` gives others). No array has those of
+    all rows: Arrow encodes them chunk by chunk.
+    """
+    values: list[pa.Array] = []
+    codes: list[npt.NDArray[np.int32]] = []
+    numbers = np.zeros(keys.num_rows, dtype=np.int64)
+    for column in keys.columns:
+        encoded = column.cast(_wide(column.type)).dictionary_encode(null_encoding="encode")
+        values.append(encoded.chunk(0).dictionary)  # that of all chunks
+        codes.append(np.concatenate([one.indices.to_numpy() for one in encoded.chunks]))
+        both = numbers * len(values[-1]) + codes[-1]
+        numbers = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    # of positions that are given one number the last one stays: the first row of each key
+    first = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    found = pa.Table.from_arrays(
+        [of.take(pa.array(code[first])) for of, code in zip(values, codes, strict=True)],
+        names=keys.column_names,
+    )
+    order = pc.sort_indices(found, sort_keys=[(name, "ascending") for name in keys.column_names])
+    ranks = np.empty(len(order), dtype=np.int32)
+    ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+    return found.take(order), ranks[numbers]
+
+
+def keys_of(
+    groups: pa.Table, numbers: pa.Array | pa.ChunkedArray, key: Sequence[pa.Field]
+) -> pa.Table:
+    """Return the keys of groups in their types, in chunks whose texts have offsets of 32 bits."""
+    texts = [of for of in groups.columns if of.type in (pa.large_string(), pa.large_binary())]
+    longest = sum(pc.max(pc.binary_length(of)).as_py() or 0 for of in texts)
+    rows = max(1, _MOST_TEXT // max(1, longest))
+    parts = [
+        typed(groups.take(numbers.slice(start, rows)), pa.schema(key))
+        for start in range(0, len(numbers), rows)
+    ]
+    return pa.concat_tables(parts) if parts else pa.schema(key).empty_table()
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """Return the type of texts with offsets of 64 bits, any other type as it is."""
+    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
+
+
+def numbers_to(count: int) -> pa.Array:
+    """Return the numbers of so many groups."""
+    return pa.array(np.arange(count, dtype=np.int32))

@@ -302,7 +302,7 @@ def _write(
 ) -> None:
     layout = one.layout
     match one.stage_input.keeps:
-        case InputState.ROWS | InputState.ACCUMULATORS:
+        case InputState.ROWS | InputState.ACCUMULATORS | InputState.EXPIRING:
             refresh = state.time_to_live_ms > 0
             changes = to_write(one.frame, layout, now_ms=moment.now_ms, refresh=refresh)
         case InputState.RESULT:

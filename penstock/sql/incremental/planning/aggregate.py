@@ -223,6 +223,9 @@ def _listed(aggregate: exp.GroupConcat, whole: exp.Expr) -> exp.Expr:
     return inside
 
 
+_ACCUMULATED = {False: InputState.ACCUMULATORS, True: InputState.EXPIRING}
+"""What an aggregation with accumulators keeps; where it gives the rows before an update its groups may expire."""
+
 _OF_WINDOWS = "rows until the watermark has passed their window"
 
 
@@ -276,7 +279,7 @@ def plan_aggregate(
             mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, group or select),
         )
         return stages.waiting(stage, columns=names)
-    keeps, shown = InputState.ACCUMULATORS if accumulates else InputState.ROWS, names
+    keeps, shown = _ACCUMULATED[stages.options.retracts] if accumulates else InputState.ROWS, names
     extremes = _Extremes(names=names, items=items, own=own, rows=rows)
     if found is None and having is None and stages.joins_in_time and extremes.is_all:
         keeps, shown, items = InputState.RESULT, extremes.shown, extremes.values

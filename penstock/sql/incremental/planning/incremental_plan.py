@@ -49,7 +49,8 @@ def plan_incremental(
     stages = planner.stages
     rows = stages.staged(found)
     queries, feeds, shared = share_inputs(stages.queries, stages.feeds, stages.stages)
-    upserted = _upserted(shared, rows) if options.by_position or options.accumulates else None
+    upserts = options.by_position or (options.accumulates and not options.retracts)
+    upserted = _upserted(shared, rows) if upserts else None
     return IncrementalPlan(
         maintained=IncrementalQuery(
             feeds=tuple(feeds),

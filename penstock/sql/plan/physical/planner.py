@@ -210,9 +210,12 @@ def _going_on(
         )
     elif analysed.query.accumulates and found is not analysed:
         log.info(
-            "%s goes on with a checkpoint whose aggregation runs in Spark's update mode, as its state stays; "
-            "--from-scratch starts anew, with a keyed operator",
+            "%s goes on with a checkpoint whose aggregation %s, as its state stays; --from-scratch starts anew, with a "
+            "keyed operator that keeps values",
             location.job,
+            "runs in Spark's update mode"
+            if found.query.maintained is None
+            else "keeps the rows of each key",
         )
     elif found is not analysed and (analysed.query.lists_apart or analysed.query.streams_joins):
         log.info(

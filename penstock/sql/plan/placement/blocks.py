@@ -67,14 +67,15 @@ class StageOptions:
     `joins_in_time`: joins whose rows end with the watermark are stages, too, where their rows can be told to end.
     `by_panes`: so are aggregations by windows whose rows are grouped by pane. `by_position`: rows of a table that Top-1
     has to tell apart are numbered in their order. `accumulates`: aggregations of inserts keep accumulators, and give no
-    rows before an update where nothing needs these. `lists_apart`: SELECT lists of aggregations are computed behind
-    their stages.
+    rows before an update where nothing needs these; `retracts`: they give them, and their groups may expire.
+    `lists_apart`: SELECT lists of aggregations are computed behind their stages.
     """
 
     joins_in_time: bool = False
     by_panes: bool = False
     by_position: bool = False
     accumulates: bool = False
+    retracts: bool = False
     lists_apart: bool = False
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.incremental.stages import RecomputeOperator
+from penstock.sql.incremental.stages import InputState, RecomputeOperator
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Distinct,
@@ -74,7 +74,8 @@ class PhysicalPlan:
 
     `checked`: what streams cannot do was refused. False for a query that Spark runs as it is. `traits` are those of
     Spark, by which its SQL is written. `stages` is the query on stages, where they run it; `of_best_rows`: as they are
-    one of Top-1 of inserts, which Spark could run, too, `of_accumulators`: as they are an aggregation of inserts.
+    one of Top-1 of inserts, which Spark could run, too, `of_accumulators`: as they are an aggregation of inserts with
+    DISTINCT.
     """
 
     root: PhysicalNode
@@ -175,7 +176,8 @@ class PlacementOptions:
     says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
     join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions,
     `streams_joins_in_time`: those that end with the watermark, `streams_windows`: aggregations by windows,
-    `streams_best_rows`: deduplication and Top-1, and `streams_aggregates`: aggregations without a window.
+    `streams_best_rows`: deduplication and Top-1, and `streams_aggregates`: aggregations without a window; where it does
+    not, stages keep the rows of these. `lists_apart`: SELECT lists of aggregations are computed behind their stages.
     """
 
     sink: SinkTable | None
@@ -188,6 +190,7 @@ class PlacementOptions:
     streams_windows: bool = False
     streams_best_rows: bool = False
     streams_aggregates: bool = False
+    lists_apart: bool = False
 
 
 def choose_engines(
@@ -254,7 +257,7 @@ def _on_cheaper_stages(
     if options.streams_joins or whole:
         return streamed
     best = _with_best_rows(plan, streamed, options, planner)
-    best = best or _with_accumulators(plan, streamed, options, planner)
+    best = best or _with_accumulators(plan, streamed, options, planner, _UPSERTS)
     if best is not None:
         return best
     staged = _with_joins_in_time(plan, streamed.traits, options, planner)
@@ -287,25 +290,47 @@ def _with_best_rows(
     return replace(found, of_best_rows=True) if found.flow.key == streamed.flow.key else None
 
 
+_UPSERTS = StageOptions(accumulates=True)
+_CHANGES = StageOptions(accumulates=True, retracts=True)
+
+
 def _with_accumulators(
-    plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
+    plan: Plan,
+    other: PhysicalPlan,
+    options: PlacementOptions,
+    planner: StagePlanner,
+    how: StageOptions,
 ) -> PhysicalPlan | None:
-    """Run by stages a plan whose only operator with state counts distinct values of rows that stay; None for others."""
+    """Run by a stage with accumulators a plan whose only operator with state has DISTINCT values of rows that stay.
+
+    None for others, and where it would not give changes as the `other` plan does. Whether a keyed operator computes all
+    of it is asked behind planning (`run_forms.py`), which knows the types.
+    """
+    if options.streams_aggregates or not _has_distinct_values(plan):
+        return None
+    staged = _on_all_stages(plan, other.traits, options, planner, how)
+    if isinstance(staged, Refusal) or staged.stages is None or not _gives_as(staged, other):
+        return None
+    found = (s for s in staged.stages.maintained.stages if isinstance(s, RecomputeOperator))
+    states = {one.keeps for stage in found for one in stage.inputs}
+    known = states in ({InputState.ACCUMULATORS}, {InputState.EXPIRING})
+    return replace(staged, of_accumulators=True) if known else None
+
+
+def _has_distinct_values(plan: Plan) -> bool:
+    """Return whether the only operator with state is an aggregation by keys, with DISTINCT, of rows that stay."""
     found = [node for node in walk(plan.root) if isinstance(node, Aggregate)]
     others = any(isinstance(node, (*_WITH_STATE, TopN)) for node in walk(plan.root))
-    if options.streams_aggregates or others or len(found) != 1:
-        return None
+    changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
+    if others or changing or len(found) != 1 or any(scan.static for scan in plan.scans):
+        return False
     (only,) = found
-    grouped = only.keys and only.having is None and only.grouping_sets is None
-    calls = [call for _, value in only.items for call in value.find_all(exp.Count)]
-    if not grouped or not any(isinstance(call.this, exp.Distinct) for call in calls):
-        return None
-    staged = _on_keyed_stages(
-        plan, streamed.traits, options, planner, StageOptions(accumulates=True)
-    )
-    if staged is None:
-        return None
-    return replace(staged, of_accumulators=True) if _gives_as(staged, streamed) else None
+    if not only.keys or only.grouping_sets is not None:
+        return False
+    values = [value for _, value in only.items]
+    values += [] if only.having is None else [only.having]
+    calls = (c for value in values for c in value.find_all(exp.Count, exp.Sum, exp.Avg))
+    return any(isinstance(call.this, exp.Distinct) for call in calls)
 
 
 _WITH_STATE = (
@@ -338,6 +363,10 @@ def plan_on_stages(
 ) -> PhysicalPlan | Refusal:
     """Run a plan by stages, over what Spark streams for them."""
     plain = _on_all_stages(plan, spark, options, planner)
+    if isinstance(plain, PhysicalPlan) and not options.lists_apart:
+        accumulated = _with_accumulators(plan, plain, options, planner, _CHANGES)
+        if accumulated is not None:
+            return accumulated
     found = _with_joins_in_time(plan, spark, options, planner)
     if found is None or (isinstance(plain, PhysicalPlan) and not _gives_as(found, plain)):
         return plain

@@ -336,8 +336,8 @@ def test_aggregates_give_the_same(spark: SparkSession, aggregates: list[str]) ->
 
 
 ACCUMULATED = [
-    *(text for text in AGGREGATED if not re.search(r"(SUM|AVG)\(DISTINCT|[fgo][12]|[*+]|CASE|CAST", text)),
-    *(f"{text} FILTER (WHERE n2 > 0)" for text in ("COUNT(DISTINCT t2)", "SUM(m2)", "AVG(l2)", "MIN(z1)")),
+    *(text for text in AGGREGATED if not re.search(r"[fgo][12]|[*+]|CASE|CAST", text)),
+    *(f"{text} FILTER (WHERE n2 > 0)" for text in ("COUNT(DISTINCT t2)", "SUM(m2)", "AVG(l2)", "MIN(z1)", "SUM(DISTINCT n1)")),
 ]  # fmt: skip
 
 

@@ -367,6 +367,37 @@ def test_a_key_that_did_not_change_for_long_begins_anew(opened: Open, tmp_path: 
     assert sorted(gone) == [(1, 4, 4, INSERT), (2, 8, 9, DELETE), (2, 8, 10, INSERT)]
 
 
+def test_distinct_values_expire_with_their_key(opened: Open, tmp_path: Path) -> None:
+    """A value that came before counts until the key did not change for that long, as where its rows are kept."""
+    kept = StageInput(name="a", key=("k",), keeps=InputState.EXPIRING)
+    counts = recomputed(
+        "g",
+        "SELECT k, COUNT(DISTINCT v) AS n FROM a GROUP BY k HAVING COUNT(*) < 4",
+        kept,
+        key=("k",),
+    )
+    feeding = feeds("a", changes=ChangelogMode.INSERT_ONLY)
+    running = opened(maintained(feeding, counts, columns="k n"), tmp_path, TTL_MS)
+    given: list[tuple[int, list[Change]]] = [
+        (0, [(1, 9, INSERT), (2, 8, INSERT), (None, 7, INSERT)]),
+        (8, [(1, 9, INSERT)]),
+        (16, [(1, 5, INSERT), (2, 6, INSERT)]),
+        (20, [(1, 9, INSERT), (2, 8, INSERT)]),
+        (40, [(1, 9, INSERT)]),
+    ]
+    found = [
+        sorted(running.again(n, now_s=at, a=rows), key=repr) for n, (at, rows) in enumerate(given)
+    ]
+
+    assert found == [
+        [(1, 1, INSERT), (2, 1, INSERT), (None, 1, INSERT)],
+        [(1, 1, BEFORE), (1, 1, AFTER)],
+        [(1, 1, BEFORE), (1, 2, AFTER), (2, 1, INSERT)],  # 2 begins again
+        [(1, 2, DELETE), (2, 1, BEFORE), (2, 2, AFTER)],  # 1 has four rows
+        [(1, 1, INSERT)],
+    ]
+
+
 def test_each_side_of_a_join_has_a_time_to_live_of_its_own(opened: Open, tmp_path: Path) -> None:
     """As the hint STATE_TTL gives it, over the setting; 0 is for ever, and an aggregation behind has the setting."""
     join = recomputed(

@@ -61,6 +61,8 @@ QUERIES = {
     "semi and anti": "SELECT id, region FROM latest l WHERE EXISTS (SELECT 1 FROM events e WHERE e.id = l.id) "
     "AND NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.id AND cdc.amount > l.amount) AND region IN (SELECT k FROM events)",
     "distinct": "SELECT DISTINCT k, x FROM events",
+    "distinct values of inserts": "SELECT k, COUNT(DISTINCT x), SUM(DISTINCT x), COUNT(DISTINCT id) FILTER (WHERE x > 2), "
+    "MAX(id), COUNT(*) FROM events GROUP BY k HAVING COUNT(DISTINCT x) > 2 AND COUNT(*) < 9",
     "sets": "SELECT region, amount FROM cdc INTERSECT SELECT region, amount FROM latest",
     "union": "SELECT region AS r FROM cdc UNION SELECT k FROM events EXCEPT SELECT region FROM latest",
     "share": f"SELECT r.region, r.c, t.total FROM {PER_REGION} AS r CROSS JOIN (SELECT COUNT(*) AS total FROM cdc) AS t",

@@ -270,7 +270,7 @@ class StateCompaction:
                 )
             same = " AND ".join(
                 f"dropped.c{n} IS NOT DISTINCT FROM later.c{n}"
-                for n in (layout.names.index(name) for name in layout.key)
+                for n in (layout.names.index(name) for name in layout.expires_by)
             )
             rows = (
                 f"SELECT * FROM dropped WHERE EXISTS (SELECT 1 FROM later WHERE {same or 'TRUE'})"

@@ -59,7 +59,7 @@ def folded_rows(layout: KeyedLayout, table: str, *, whole: bool = True) -> str:
     ]
     newest = f"MAX({time})"
     if whole and layout.time_to_live_ms and not layout.by_row:
-        key = ", ".join(f"c{layout.names.index(name)}" for name in layout.key)
+        key = ", ".join(f"c{layout.names.index(name)}" for name in layout.expires_by)
         newest = f"MAX({newest}) OVER ({f'PARTITION BY {key}' if key else ''})"
     groups = f"GROUP BY {', '.join(dims)}" if dims else ""
     folded = f"SELECT {', '.join([*dims, *added])}, {newest} AS {time} FROM {table} {groups}"

@@ -104,22 +104,21 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --   plan:
 --     Aggregate by k: SUM(DISTINCT id + 0.5) [stage group_0] [I,UB,UA,D]
 --     - key: k
---     - state: its rows
+--     - state: SUM(DISTINCT id + 0.5)
 --     - bound: none
---     - each change of a key reads all of its rows again, for SUM(DISTINCT id + 0.5)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
 --     events (id, k)
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed0` FROM (SELECT k AS `k`, id AS `id` FROM events AS `events`) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, '__group1', `__group1`) AS `__feed0` FROM (SELECT k AS `k`, id + 0.5 AS `__group1` FROM events AS `events`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `id` + 0.5) AS `__column1` FROM feed_0 GROUP BY `k`
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `__group1`) AS `__column1` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
---     FEED feed_0 (k, id)
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `id` + 0.5) AS `__column1` FROM feed_0 GROUP BY `k`
---   digest: 43c453c5e6921adb
+--     FEED feed_0 (k, __group1)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `__group1`) AS `__column1` FROM feed_0 GROUP BY `k`
+--   digest: 13316d6a68f9a981
 -- [8] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay

@@ -211,9 +211,8 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   plan:
 --     Aggregate by auction: COUNT(DISTINCT bidder) [stage group_0] [I,UB,UA,D]
 --     - key: auction
---     - state: its rows
+--     - state: COUNT(DISTINCT bidder)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for COUNT(DISTINCT bidder)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
@@ -222,11 +221,11 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`) AS `__feed0` FROM (SELECT auction AS `auction`, bidder AS `bidder` FROM bid AS `bid`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) expiring accumulators COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
 --   checkpoint: bid
 --     FEED feed_0 (auction, bidder)
---     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
---   digest: 41885b299b35294a
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) expiring accumulators COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
+--   digest: 8ec0f0bc6911e247
 -- [8] sink: upsert(c) of auction, c
 --   error:
 --     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
@@ -1154,23 +1153,21 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   plan:
 --     Aggregate by auction: SUM(DISTINCT CAST(price AS DECIMAL(10, 2))) [stage group_0] [I,UB,UA,D]
 --     - key: auction
---     - state: its rows
+--     - state: SUM(DISTINCT CAST(price AS DECIMAL(10, 2)))
 --     - bound: none
---     - each change of a key reads all of its rows again, for SUM(DISTINCT CAST(price AS DECIMAL(10, 2)))
---     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
---     - instead: compute it in a subquery that this one reads, or in a query around it
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, __column1), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, '__group1', `__group1`) AS `__feed0` FROM (SELECT auction AS `auction`, CAST(price AS DECIMAL(10, 2)) AS `__group1` FROM bid AS `bid`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, SUM(DISTINCT CAST(`price` AS DECIMAL(10, 2))) AS `__column1` FROM feed_0 GROUP BY `auction`
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) expiring accumulators COMPUTE SELECT `auction` AS `auction`, SUM(DISTINCT `__group1`) AS `__column1` FROM feed_0 GROUP BY `auction`
 --   checkpoint: bid
---     FEED feed_0 (auction, price)
---     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, SUM(DISTINCT CAST(`price` AS DECIMAL(10, 2))) AS `__column1` FROM feed_0 GROUP BY `auction`
---   digest: 9fef660c57866a02
+--     FEED feed_0 (auction, __group1)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) expiring accumulators COMPUTE SELECT `auction` AS `auction`, SUM(DISTINCT `__group1`) AS `__column1` FROM feed_0 GROUP BY `auction`
+--   digest: b1026fc3a1214e81
 -- [77] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay

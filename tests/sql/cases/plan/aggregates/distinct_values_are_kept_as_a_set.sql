@@ -51,9 +51,8 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   plan:
 --     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UB,UA,D]
 --     - key: k
---     - state: its rows
+--     - state: COUNT(DISTINCT x)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for COUNT(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -62,11 +61,11 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
 --     FEED feed_0 (k, x)
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
---   digest: f26fefb4652f3009
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: b199ba47c008e994
 -- [4] another
 --   plan:
 --     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UA,D]
@@ -98,9 +97,8 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   plan:
 --     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UB,UA,D]
 --     - key: k
---     - state: its rows
+--     - state: COUNT(DISTINCT x)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for COUNT(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -109,11 +107,11 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`, 'y', `y`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x`, y AS `y` FROM events AS `events`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
 --     FEED feed_0 (k, x, y)
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
---   digest: 23802845f5c7cdb0
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: b9c01cfb0371cc89
 -- [7] another
 --   plan:
 --     Aggregate by k: COUNT(DISTINCT x, y) [spark update mode] [I,UA,D]
@@ -202,19 +200,23 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   digest: eb6fec64594236f9
 -- [13] another
 --   plan:
---     Aggregate by k: SUM(DISTINCT x) [spark update mode] [I,UA,D]
+--     Aggregate by k: SUM(DISTINCT x) [stage group_0] [I,UA,D]
 --     - key: k
---     - state: SUM(DISTINCT x), for each key that was ever seen
+--     - state: SUM(DISTINCT x)
 --     - bound: none
---       Scan events (kafka) [spark] [I]
---   flow: upsert, columns (k, v), key (k), aggregate
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)
 --   query:
---     SELECT k, CASE WHEN NOT CAST(SIZE(ARRAY_UNIQUE_AGG(x)) AS BIGINT) = 0 THEN AGGREGATE(ARRAY_UNIQUE_AGG(x), CAST(0 AS BIGINT), (a, b) -> a + b) END AS v FROM events AS `events` GROUP BY k
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
---     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(x) FROM events AS `events`
---   digest: f15f8862fbbfa79b
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: 24b7154ebf898a5a
 -- [14] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
@@ -227,9 +229,8 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   plan:
 --     Aggregate by k: SUM(DISTINCT x) [stage group_0] [I,UB,UA,D]
 --     - key: k
---     - state: its rows
+--     - state: SUM(DISTINCT x)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for SUM(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -238,8 +239,8 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
 --     FEED feed_0 (k, x)
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
---   digest: a795ee33d12e8954
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: 737d4239fbc760a0

@@ -149,19 +149,23 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [8] AVG of arithmetic
 --   plan:
---     Aggregate by auction: AVG(price * 2 + 1), SUM(price / 2), SUM(DISTINCT price) [spark update mode] [I,UA,D]
+--     Aggregate by auction: AVG(price * 2 + 1), SUM(price / 2), SUM(DISTINCT price) [stage group_0] [I,UA,D]
 --     - key: auction
---     - state: AVG(price * 2 + 1), SUM(DISTINCT price), SUM(price / 2), for each key that was ever seen
+--     - state: AVG(price * 2 + 1), SUM(DISTINCT price), SUM(price / 2)
 --     - bound: none
---       Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, a, h, d), key (auction), aggregate
+--     - run by a keyed operator
+--       Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, a, h, d), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT auction, AVG(price * 2 + 1) AS a, SUM(price / 2) AS h, CASE WHEN NOT CAST(SIZE(ARRAY_UNIQUE_AGG(price)) AS BIGINT) = 0 THEN AGGREGATE(ARRAY_UNIQUE_AGG(price), CAST(0 AS BIGINT), (a, b) -> a + b) END AS d FROM bid AS `bid` GROUP BY auction
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, '__group1', `__group1`, '__group2', `__group2`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price * 2 + 1 AS `__group1`, price / 2 AS `__group2`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) accumulators COMPUTE SELECT `auction` AS `auction`, AVG(`__group1`) AS `a`, SUM(`__group2`) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
 --   checkpoint: bid
---     GROUP BY auction COMPUTE ARRAY_UNIQUE_AGG(price), AVG(price * 2 + 1), SUM(price / 2) FROM bid AS `bid`
---   digest: 73e6c06de2ab8516
+--     FEED feed_0 (auction, __group1, __group2, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) accumulators COMPUTE SELECT `auction` AS `auction`, AVG(`__group1`) AS `a`, SUM(`__group2`) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
+--   digest: 0fe49e110af7f8a8
 -- [9] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
@@ -174,22 +178,21 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --   plan:
 --     Aggregate by auction: AVG(price * 2 + 1), SUM(price / 2), SUM(DISTINCT price) [stage group_0] [I,UB,UA,D]
 --     - key: auction
---     - state: its rows
+--     - state: AVG(price * 2 + 1), SUM(DISTINCT price), SUM(price / 2)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for SUM(DISTINCT price)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, a, h, d), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, '__group1', `__group1`, '__group2', `__group2`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price * 2 + 1 AS `__group1`, price / 2 AS `__group2`, price AS `price` FROM bid AS `bid`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, AVG(`price` * 2 + 1) AS `a`, SUM(`price` / 2) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) expiring accumulators COMPUTE SELECT `auction` AS `auction`, AVG(`__group1`) AS `a`, SUM(`__group2`) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
 --   checkpoint: bid
---     FEED feed_0 (auction, price)
---     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, AVG(`price` * 2 + 1) AS `a`, SUM(`price` / 2) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
---   digest: 82fe82e8f5d02342
+--     FEED feed_0 (auction, __group1, __group2, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) expiring accumulators COMPUTE SELECT `auction` AS `auction`, AVG(`__group1`) AS `a`, SUM(`__group2`) AS `h`, SUM(DISTINCT `price`) AS `d` FROM feed_0 GROUP BY `auction`
+--   digest: e70f417a58929126
 -- [11] sink: upsert(d) of auction, a, h, d
 --   error:
 --     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (d), which the query fills with (d)

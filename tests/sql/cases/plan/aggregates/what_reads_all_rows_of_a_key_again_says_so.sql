@@ -15,6 +15,12 @@ SELECT k, COUNT(DISTINCT x) AS n FROM events GROUP BY k
 -- and: where state ends; ttl: 1 h
 -- and: with HAVING
 SELECT k, COUNT(DISTINCT x) AS n FROM events GROUP BY k HAVING COUNT(*) > 1
+-- and: that expire; ttl: 1 h
+-- and: the row before an update; sink: before
+-- and: a time to live of its own
+SELECT /*+ STATE_TTL('events' = '2 h') */ k, SUM(DISTINCT x) AS s, AVG(DISTINCT x) AS a FROM events GROUP BY k
+-- and: of the types that Spark's update mode takes
+SELECT k, COUNT(DISTINCT y) AS n FROM events GROUP BY k HAVING COUNT(*) > 1
 -- and: a chain
 SELECT n, COUNT(DISTINCT k) AS ks FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GROUP BY n
 -- and: the first column of distinct rows, instead
@@ -159,9 +165,8 @@ SELECT region FROM cdc GROUP BY region
 --   plan:
 --     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UB,UA,D]
 --     - key: k
---     - state: its rows
+--     - state: COUNT(DISTINCT x)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for COUNT(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
@@ -170,27 +175,103 @@ SELECT region FROM cdc GROUP BY region
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
 --     FEED feed_0 (k, x)
---     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
---   digest: cf4b6045f5bdde98
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
+--   digest: 8f578e2ae6b30ca9
 -- [9] with HAVING
 --   plan:
---     Aggregate by k: COUNT(DISTINCT x), COUNT(*), having COUNT(*) > 1 [spark update mode] [I,UA,D]
+--     Aggregate by k: COUNT(DISTINCT x), COUNT(*), having COUNT(*) > 1 [stage group_0] [I,UA,D]
 --     - key: k
---     - state: COUNT(*), COUNT(DISTINCT x), for each key that was ever seen
+--     - state: COUNT(*), COUNT(DISTINCT x)
 --     - bound: none
---       Scan events (kafka) [spark] [I]
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: upsert, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)
 --   query:
---     SELECT k, CASE WHEN (COUNT(*) > 1) THEN CAST(SIZE(ARRAY_UNIQUE_AGG(x)) AS BIGINT) END AS n, CASE WHEN (COUNT(*) > 1) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM events AS `events` GROUP BY k
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k` HAVING COUNT(*) > 1
 --   checkpoint: events
---     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(x), COUNT(*) FROM events AS `events`
---   digest: ca10574e0c097c85
--- [10] a chain
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k` HAVING COUNT(*) > 1
+--   digest: 623a1f5705d11003
+-- [10] that expire; ttl: 1 h
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x), COUNT(*), having COUNT(*) > 1 [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*), COUNT(DISTINCT x)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k` HAVING COUNT(*) > 1
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k` HAVING COUNT(*) > 1
+--   digest: 89c367884d9e02f8
+-- [11] the row before an update; sink: before
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x), COUNT(*), having COUNT(*) > 1 [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*), COUNT(DISTINCT x)
+--     - bound: none
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k` HAVING COUNT(*) > 1
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k` HAVING COUNT(*) > 1
+--   digest: 89c367884d9e02f8
+-- [12] a time to live of its own
+--   plan:
+--     Aggregate by k: SUM(DISTINCT x), AVG(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: AVG(DISTINCT x), SUM(DISTINCT x)
+--     - bound: STATE_TTL, 7200 s after the last change
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (k, s, a), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `s`, AVG(DISTINCT `x`) AS `a` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) expiring accumulators COMPUTE SELECT `k` AS `k`, SUM(DISTINCT `x`) AS `s`, AVG(DISTINCT `x`) AS `a` FROM feed_0 GROUP BY `k`
+--   digest: a99faf4f0e5f5a66
+-- [13] of the types that Spark's update mode takes
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT y), COUNT(*), having COUNT(*) > 1 [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), COUNT(DISTINCT y), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
+--   flow: upsert, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k, y)
+--   query:
+--     SELECT k, CASE WHEN (COUNT(*) > 1) THEN CAST(SIZE(ARRAY_UNIQUE_AGG(y)) AS BIGINT) END AS n, CASE WHEN (COUNT(*) > 1) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(y), COUNT(*) FROM events AS `events`
+--   digest: b0f1303908253312
+-- [14] a chain
 --   plan:
 --     Aggregate by n: COUNT(DISTINCT k) [stage group_2] [I,UB,UA,D]
 --     - key: n
@@ -219,7 +300,7 @@ SELECT region FROM cdc GROUP BY region
 --     MAINTAINED rows_1 ROWS SELECT `group_0`.`n` AS `n`, `group_0`.`k` AS `k`, `group_0`.`__row_kind` FROM group_0
 --     MAINTAINED group_2 KEEP rows_1 BY (n) rows COMPUTE SELECT `n` AS `n`, COUNT(DISTINCT `k`) AS `ks` FROM rows_1 GROUP BY `n`
 --   digest: 4806334800d66d71
--- [11] the first column of distinct rows, instead
+-- [15] the first column of distinct rows, instead
 --   plan:
 --     Aggregate by region: COUNT(x) [stage group_2] [I,UB,UA,D]
 --     - key: region
@@ -248,7 +329,7 @@ SELECT region FROM cdc GROUP BY region
 --     MAINTAINED distinct_1 KEEP rows_0 BY (region, x) rows COMPUTE SELECT DISTINCT `region`, `x` FROM rows_0
 --     MAINTAINED group_2 KEEP distinct_1 BY (region) __m0 = SUM(CASE WHEN NOT (`x`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM distinct_1
 --   digest: 0f432c0c89d2dc5b
--- [12] groups without an aggregate
+-- [16] groups without an aggregate
 --   plan:
 --     Aggregate by region [spark update mode] [I,UA,D]
 --     - key: region

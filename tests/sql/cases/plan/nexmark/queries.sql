@@ -740,9 +740,8 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   plan:
 --     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [stage group_0] [I,UB,UA,D]
 --     - key: day
---     - state: its rows
+--     - state: COUNT(*), COUNT(DISTINCT auction), COUNT(DISTINCT bidder)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
---     - each change of a key reads all of its rows again, for COUNT(DISTINCT bidder), COUNT(DISTINCT auction)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), kinds, aggregate
@@ -751,11 +750,11 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, 'price', `price`, 'bidder', `bidder`, 'auction', `auction`) AS `__feed0` FROM (SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `__group0`, price AS `price`, bidder AS `bidder`, auction AS `auction` FROM bid AS `bid`) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) expiring accumulators COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
 --   checkpoint: bid
 --     FEED feed_0 (__group0, price, bidder, auction)
---     MAINTAINED group_0 KEEP feed_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
---   digest: a98e21b2489e5efd
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) expiring accumulators COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
+--   digest: 6cc96f1e3d8d19cf
 -- [36] sink: none
 --   plan:
 --     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [spark] [I]
