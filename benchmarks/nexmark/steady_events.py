@@ -1,8 +1,9 @@
 """A producer of recorded events at a constant rate: `python -m benchmarks.nexmark.steady_events TOPIC_AND_EVENTS`.
 
 The argument is JSON of `Events`. It waits for a line on standard input, says when the first event is due, and, once
-all are written, how far it was behind. From then on it closes windows: each second one more person in every partition,
-whose time is an hour after the last event, and of which no query has a row. It ends with its standard input.
+all are written, how far it was behind. From then on it closes windows: each second one more person, or bid, in every
+partition, whose time is an hour after the last event, and of which the query has no row. It ends with its standard
+input.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LEAD_S = 1.0
 CLOSE_EVERY_S = 1.0
 AFTER = timedelta(hours=1)
 NOBODY = 10**15
-"""A person that no auction and no bid names."""
+"""A person and an auction that no other event names."""
 FLUSH_S = 60
 SETTINGS = {"linger.ms": 1, "acks": 1, "queue.buffering.max.messages": 1_000_000}
 
@@ -34,7 +35,8 @@ SETTINGS = {"linger.ms": 1, "acks": 1, "queue.buffering.max.messages": 1_000_000
 class Events:
     """What is written where: lines of a file, one event after the other into one partition after the other.
 
-    With a `skew_s` the first partition is ahead: all others have their events so much later.
+    With a `skew_s` the first partition is ahead: all others have their events so much later. Bids close the windows
+    where they are `closed_by_bids`, else persons.
     """
 
     bootstrap: str
@@ -43,6 +45,7 @@ class Events:
     path: str
     rate: int
     skew_s: int = 0
+    closed_by_bids: bool = False
 
     def as_json(self) -> str:
         """Write the argument of the process."""
@@ -68,18 +71,26 @@ def lanes(count: int, partitions: int, skew_s: int) -> list[Lane]:
     ]
 
 
-def closing_line(last: bytes, number: int) -> bytes:
-    """Return the record that closes windows behind the last event, for the `number`-th time."""
+def closing_line(last: bytes, number: int, *, by_bids: bool = False) -> bytes:
+    """Return the record that closes windows behind the last event, for the `number`-th time.
+
+    All bids are of one bidder: their session does not end.
+    """
     event: dict[str, Any] = json.loads(last)
     (last_row,) = (row for row in event.values() if isinstance(row, dict))
     at = datetime.fromisoformat(last_row["dateTime"]) + AFTER + timedelta(seconds=number)
-    texts = ("name", "emailAddress", "creditCard", "city", "state", "extra")
-    person = {
-        "id": NOBODY + number,
-        "dateTime": at.isoformat(sep=" ", timespec="milliseconds"),
-        **dict.fromkeys(texts, ""),
-    }
-    return json.dumps({"event_type": 0, "person": person, "auction": None, "bid": None}).encode()
+    time_text = at.isoformat(sep=" ", timespec="milliseconds")
+    if by_bids:
+        ids: dict[str, Any] = {"auction": NOBODY, "bidder": NOBODY, "price": 1}
+        kind, name = 2, "bid"
+        texts: tuple[str, ...] = ("channel", "url", "extra")
+    else:
+        ids = {"id": NOBODY + number}
+        kind, name = 0, "person"
+        texts = ("name", "emailAddress", "creditCard", "city", "state", "extra")
+    row = {**ids, "dateTime": time_text, **dict.fromkeys(texts, "")}
+    closing: dict[str, Any] = {"event_type": kind, name: row}
+    return json.dumps({"person": None, "auction": None, "bid": None} | closing).encode()
 
 
 class Writer:
@@ -150,8 +161,9 @@ def main() -> None:
     print(json.dumps({"behind_ms": round(behind_s * 1000)}), flush=True)
     number = 0
     while not ended(CLOSE_EVERY_S):
+        line = closing_line(lines[-1], number, by_bids=events.closed_by_bids)
         for partition in range(events.partitions):
-            writer.write(closing_line(lines[-1], number), partition)
+            writer.write(line, partition)
         writer.flush()
         number += 1
 

@@ -204,6 +204,13 @@ def test_windows_are_closed_by_a_person_of_an_hour_later() -> None:
             b"1000000000000001", b"1000000000000002"
         )
     )
+    bid = json.loads(closing_line(by_kind[0], 2, by_bids=True))
+    other = json.loads(closing_line(by_kind[0], 3, by_bids=True))
+
+    assert (bid["event_type"], bid["person"], bid["auction"]) == (2, None, None)
+    assert bid["bid"].keys() == json.loads(by_kind[2])["bid"].keys()
+    assert bid["bid"]["bidder"] == other["bid"]["bidder"]
+    assert bid["bid"] != other["bid"]
     assert b"2015-07-15 01:00:03.500" in closing_line(
         b'{"bid": {"dateTime": "2015-07-15 00:00:01.5"}}', 2
     )
