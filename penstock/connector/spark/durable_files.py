@@ -1,4 +1,4 @@
-"""Small files on a local disk that survive a loss of power: written whole or not at all, and durable once a function
+"""Files on a local disk that survive a loss of power: written whole or not at all, and durable once a function
 returns.
 
 Hadoop's local file system neither syncs what it writes nor refuses to rename over a file, so `hadoop_files` comes here
@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
+from typing import BinaryIO
 from uuid import uuid4
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
@@ -60,17 +61,42 @@ def replace(path: Path, content: bytes, umask: int | None = DEFAULT_UMASK) -> No
 
     `umask` None, for writers without Spark's session: by the rights of the folder, whatever the umask of this process.
     """
+    stream = open_temporary(path, umask)
+    try:
+        stream.write(content)
+        publish(stream, path)
+    except BaseException:
+        discard(stream)
+        raise
+
+
+def open_temporary(path: Path, umask: int | None = DEFAULT_UMASK) -> BinaryIO:
+    """Open a file that gets its content piece by piece, beside `path` and by a name that begins as that does.
+
+    `publish` makes it a file that is there, and `discard` removes it. `umask` as of `replace`.
+    """
     beside = umask is None
     umask = umask_of_folder(path) if umask is None else umask
     _make_folder(path.parent, umask, exact=beside)
-    temporary = _temporary(path, content, umask, exact=beside)
-    try:
-        _forget_checksum(path)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    return _opened(path, umask, exact=beside)
+
+
+def publish(stream: BinaryIO, path: Path) -> None:
+    """Close a file of `open_temporary`, and rename it to `path`, in its folder, in place of a file of that name.
+
+    Raises OSError where the file stays as it is, which `discard` removes.
+    """
+    _synced(stream)
+    _forget_checksum(path)
+    Path(stream.name).replace(path)
     sync([path.parent])
+
+
+def discard(stream: BinaryIO) -> None:
+    """Close and remove a file of `open_temporary`, unless it is published."""
+    with suppress(OSError):  # what is still to be written does not matter: the disk may be full
+        stream.close()
+    Path(stream.name).unlink(missing_ok=True)
 
 
 def umask_of_folder(path: Path) -> int:
@@ -105,20 +131,37 @@ def sync_below(root: Path, names: Iterable[str]) -> None:
     sync([*files, *sorted(folders, reverse=True)])
 
 
-def _temporary(path: Path, content: bytes, umask: int, *, exact: bool = False) -> Path:
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+def _temporary(path: Path, content: bytes, umask: int) -> Path:
+    stream = _opened(path, umask)
     try:
-        opened = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 & ~umask)
-        with os.fdopen(opened, "wb") as stream:
+        stream.write(content)
+        _synced(stream)
+    except BaseException:
+        discard(stream)
+        raise
+    return Path(stream.name)
+
+
+def _opened(path: Path, umask: int, *, exact: bool = False) -> BinaryIO:
+    def create(name: str, _: int) -> int:
+        opened = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 & ~umask)
+        try:
             if exact:
                 os.fchmod(opened, 0o666 & ~umask)
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
+        except BaseException:
+            os.close(opened)
+            temporary.unlink(missing_ok=True)
+            raise
+        return opened
+
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+    return open(temporary, "wb", opener=create)
+
+
+def _synced(stream: BinaryIO) -> None:
+    with stream:
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _rename_alone(temporary: Path, path: Path) -> bool:

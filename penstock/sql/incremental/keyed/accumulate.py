@@ -12,7 +12,7 @@ without a new one writes a row that is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,7 @@ from penstock.sql.incremental.keyed.aggregates import (
     Extreme,
     check_accumulated,
 )
+from penstock.sql.incremental.keyed.files.spooled_rows import BATCH_ROWS, spooled
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.statement import (
     Statement,
@@ -61,6 +62,9 @@ _BEGAN = pa.field("__began", pa.int64())
 
 _GROUP = "g"
 """The number of a row's group in a batch: groups are in the order of their keys."""
+
+_MANY_ROWS = 200_000
+"""Rows that get the keys of their groups in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,15 +241,14 @@ class AccumulateInserts:
         )
         tables.give(f"came{n}", came)
         layout = self.layouts[self._values_of(n)]
-        keys = keys_of(groups, came.column(0), self._group).columns
-        asked = pa.Table.from_arrays([*keys, *came.columns[1:-1]], names=list(layout.key))
-        stored = state.rows_of(typed(asked, layout.key_schema))
+        values = came.select(range(came.num_columns - 1))
+        stored = state.rows_of(with_keys(groups, values, self._group, layout.key_schema))
         if stored.num_rows:
             tables.give(f"stored{n}", stored)
         new = tables.rows(self._unseen(n, one, has_stored=stored.num_rows > 0))
         written = _with_marks(new, groups.num_rows) if self.expires else new
         if written.num_rows:
-            state.write(self._rows_of(layout, groups, written, ones=True, batch=batch))
+            state.write(with_keys(groups, written, self._group, layout.schema, (1, batch.now_ms)))
         tables.give(f"new{n}", new)
         bits = f"c{1 + len(one.values)}"
         passes = [f"FILTER (WHERE {bits} & {1 << i} <> 0)" for i in range(len(one.filters))]
@@ -394,24 +397,7 @@ class AccumulateInserts:
                 f"FROM totals WHERE {moved}"
             )
         rows = tables.rows(f"SELECT * EXCLUDE (side) FROM ({text}) ORDER BY {_GROUP}, side")
-        state.write(self._rows_of(layout, groups, rows, ones=False, batch=batch))
-
-    def _rows_of(
-        self,
-        layout: KeyedLayout,
-        groups: pa.Table,
-        rows: pa.Table,
-        *,
-        ones: bool,
-        batch: KeyedBatch,
-    ) -> pa.Table:
-        """Return rows to write: the number of their group is the first column of `rows`. `ones`: each counts as one."""
-        columns = [*keys_of(groups, rows.column(0), self._group).columns, *rows.columns[1:]]
-        if ones:
-            columns.append(pa.array(np.ones(rows.num_rows, dtype=np.int64)))
-        columns.append(pa.repeat(pa.scalar(batch.now_ms, pa.int64()), rows.num_rows))
-        found = pa.Table.from_arrays(columns, names=[f"c{n}" for n in range(len(columns))])
-        return typed(found, layout.schema)
+        state.write(with_keys(groups, rows, self._group, layout.schema, (batch.now_ms,)))
 
 
 def _with_numbers(groups: pa.Table) -> pa.Table:
@@ -431,6 +417,30 @@ def _with_marks(new: pa.Table, groups: int) -> pa.Table:
     columns = [others.cast(first), *(pa.nulls(len(others), kind) for kind in values)]
     columns.append(pa.array(np.zeros(len(others), dtype=np.int64)).cast(bits))
     return pa.concat_tables([new, pa.Table.from_arrays(columns, schema=new.schema)])
+
+
+def with_keys(
+    groups: pa.Table,
+    rows: pa.Table,
+    key: Sequence[pa.Field],
+    schema: pa.Schema,
+    behind: Sequence[int] = (),
+) -> pa.Table:
+    """Return rows with the key of their group in place of its number, their first column, in the columns of `schema`.
+
+    `behind` are the values of BIGINT columns behind theirs. Of many rows, as a key may have values, some are in memory.
+    """
+
+    def some(part: pa.Table) -> pa.Table:
+        more = [pa.repeat(pa.scalar(of, pa.int64()), part.num_rows) for of in behind]
+        columns = [*keys_of(groups, part.column(0), key).columns, *part.columns[1:], *more]
+        found = pa.Table.from_arrays(columns, names=[f"c{n}" for n in range(len(columns))])
+        return typed(found, schema)
+
+    if rows.num_rows <= _MANY_ROWS:
+        return some(rows)
+    parts = (some(rows.slice(n, BATCH_ROWS)) for n in range(0, rows.num_rows, BATCH_ROWS))
+    return spooled(schema, (batch for part in parts for batch in part.to_batches()))
 
 
 # --- the operator of a stage ---

@@ -137,7 +137,7 @@ class AppendJoin:
     ) -> pa.Table:
         """Return the new rows of the result, and write the rows of the batch."""
         new = [changes.get(one.name) for one in self.inputs]
-        came = [rows is not None and rows.num_rows > 0 for rows in new]
+        came = [0 if rows is None else rows.num_rows for rows in new]
         ending = [self._ending(side.number, states, batch) for side in self.padded]
         schema = pa.schema([*self.result, pa.field(ROW_KIND, pa.int8())])
         if not any(came) and not any(rows.num_rows for rows in ending):
@@ -156,8 +156,8 @@ class AppendJoin:
             due = [False, False]
             for side, stored in zip(self.padded, ending, strict=True):
                 n = side.number
-                due[n] = self._take_due(tables, n, in_time[n], stored, batch) or came[n]
-            sides = self._matches(tables, states, came, due)
+                due[n] = self._take_due(tables, n, in_time[n], stored, batch) or came[n] > 0
+            sides, most = self._matches(tables, states, came, due)
             sides += [_without_match(side) for side in self.padded if due[side.number]]
             for n, one in enumerate(self.inputs):
                 if came[n]:
@@ -168,23 +168,28 @@ class AppendJoin:
             if not sides:
                 return schema.empty_table()
             order = " ORDER BY ALL" if self.sorted else ""
-            return typed(tables.rows(" UNION ALL ".join(sides) + order), schema)
+            found = tables.rows(" UNION ALL ".join(sides) + order, most=most)
+            return typed(found, schema)
 
     def _matches(
         self,
         tables: BucketTables,
         states: Mapping[str, KeyedState],
-        came: Sequence[bool],
+        came: Sequence[int],
         due: Sequence[bool],
-    ) -> list[str]:
-        """Return the queries of the rows that match, and name the tables of stored rows and of `all`."""
+    ) -> tuple[list[str], int]:
+        """Return the queries of the rows that match, and name the tables of stored rows and of `all`.
+
+        With the number of rows that there are at most: those of a skewed key are many more than came.
+        """
         stored = [
-            (came[1 - n] or due[1 - n])
-            and _look_up(tables, n, one, states[one.name], self.inputs[1 - n], due=due[1 - n])
+            _look_up(tables, n, one, states[one.name], self.inputs[1 - n], due=due[1 - n])
+            if came[1 - n] or due[1 - n]
+            else 0
             for n, one in enumerate(self.inputs)
         ]
-        for n, is_stored in enumerate(stored):
-            old = f" UNION ALL SELECT * FROM {OLD}{n}" if is_stored else ""
+        for n, count in enumerate(stored):
+            old = f" UNION ALL SELECT * FROM {OLD}{n}" if count else ""
             tables.name(f"{ALL}{n}", f"SELECT * FROM {NEW}{n}{old}")
             if due[1 - n]:
                 mark = f"TRUE AS c{len(self.inputs[n].columns)}"
@@ -195,7 +200,8 @@ class AppendJoin:
         if came[1] and (came[0] or stored[0]):
             sides.append(self.of_right)
         kind = f"{int(RowKind.INSERT)}::TINYINT"
-        return [f"SELECT {listed([*side.columns, kind])} FROM ({side.sql})" for side in sides]
+        queries = [f"SELECT {listed([*side.columns, kind])} FROM ({side.sql})" for side in sides]
+        return queries, came[0] * stored[1] + came[1] * (came[0] + stored[0])
 
     def _ending(self, n: int, states: Mapping[str, KeyedState], batch: KeyedBatch) -> pa.Table:
         """Return the stored rows of an input that end in the batch."""
@@ -309,10 +315,10 @@ def _look_up(
     other: KeyedInput,
     *,
     due: bool,
-) -> bool:
+) -> int:
     """Name as `old` the stored rows of the keys that new rows of the other input have, and those that are `due`.
 
-    Returns if there are.
+    Returns their number.
     """
     named = [f"{column} AS k{i}" for i, column in enumerate(other.change_key)]
     rows = f"SELECT {listed(named) or '0'} FROM {NEW}{1 - n}"
@@ -322,7 +328,8 @@ def _look_up(
     stored = state.rows_of(typed(keys, one.layout.key_schema))
     tables.give(f"stored{n}", stored)
     tables.name(f"{OLD}{n}", _each_once(f"stored{n}", one, stored))
-    return bool(stored.num_rows)
+    count: int = stored.num_rows
+    return count
 
 
 def _each_once(name: str, one: KeyedInput, stored: pa.Table) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.sql.incremental.keyed.files.spooled_rows import taken
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.tables import (
     BucketTables,
@@ -156,8 +157,8 @@ class BestRow:
             stored = state.rows_of(self._keys_of(best))
             positions, before = self._compared(tables, best, stored)
         positions = pc.subtract(positions, first_ingestion_number(batch.batch_id))
-        new = came.take(positions)
-        old = stored.select(range(len(self.layout.dims))).take(before.drop_null())
+        new = taken(came, positions)
+        old = taken(stored.select(range(len(self.layout.dims))), before.drop_null())
         if new.num_rows:
             state.write(self._net(old, new, batch))
         return self._changes(old, new, before.is_valid())
@@ -271,7 +272,7 @@ class BestRow:
         # twice the position of the new row, one less for the row before it
         positions = np.arange(new.num_rows) * 2 + 1
         order = np.argsort(np.concatenate([positions, positions[updates] - 1]))
-        return self._results(rows.take(pa.array(order)), kinds[order])
+        return self._results(taken(rows, pa.array(order)), kinds[order])
 
     def _results(self, rows: pa.Table, kinds: np.ndarray) -> pa.Table:
         arrays = [

@@ -21,7 +21,12 @@ import pyarrow.compute as pc
 from pyarrow import types as at
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.incremental.keyed.files.spooled_rows import is_large, local_folder, spooled
+from penstock.sql.incremental.keyed.files.spooled_rows import (
+    BATCH_ROWS,
+    is_large,
+    local_folder,
+    spooled,
+)
 from penstock.sql.incremental.keyed.files.state_files import with_columns
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout
 
@@ -48,25 +53,24 @@ def process_duckdb() -> duckdb.DuckDBPyConnection:
     return found
 
 
-_BATCH_ROWS = 100_000
-"""Rows of a batch that is written to disk."""
+_MANY_ROWS = 200_000
+"""Rows of a table in DuckDB from which on a result may be more than are held in memory."""
 
 
 def fetched(
     connection: duckdb.DuckDBPyConnection, query: str, *, is_large: bool = False
 ) -> pa.Table:
-    """Return all rows of a query. `is_large`: they may be more than fit into memory, and cost a millisecond more.
+    """Return all rows of a query. `is_large`: they may be more than fit into memory.
 
-    A relation (`connection.sql`) copies them once less, and takes 5 ms longer to be planned.
+    Those of a relation (`connection.sql`), which may take longer to be planned, come as they are read; `execute` has
+    all of them in memory first, which no limit of DuckDB bounds.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
-        if not is_large:
+    if not is_large:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
             return connection.execute(query).to_arrow_table()
-        batches = connection.execute(query).to_arrow_reader(_BATCH_ROWS)
-        assert batches is not None, "a query has rows"
-        with batches:
-            return spooled(batches.schema, batches)
+    with connection.sql(query).to_arrow_reader(BATCH_ROWS) as batches:
+        return spooled(batches.schema, batches)
 
 
 class UntranslatableError(Exception):
@@ -227,15 +231,18 @@ class BucketTables:
     def create(self, name: str, query: str) -> None:
         """Make a table of the rows of a query."""
         self._tables.append(name)
-        self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self._with(query)}")
+        text = f"CREATE OR REPLACE TEMP TABLE {name} AS {self._with(query)}"
+        ((count,),) = self._duckdb.execute(text).fetchall()
+        self._is_large |= count > _MANY_ROWS
 
     def name(self, name: str, query: str) -> None:
         """Name a query, which runs wherever it is read: as text, for a view costs two statements, a table more."""
         self._named[name] = query
 
-    def rows(self, query: str) -> pa.Table:
-        """Return the rows of a query."""
-        return fetched(self._duckdb, self._with(query), is_large=self._is_large)
+    def rows(self, query: str, *, most: int = 0) -> pa.Table:
+        """Return the rows of a query. `most`: so many may come of a join, which has more than its inputs."""
+        are_many = self._is_large or most > _MANY_ROWS
+        return fetched(self._duckdb, self._with(query), is_large=are_many)
 
     def value(self, query: str) -> int | None:
         """Return the only value of a query."""

@@ -9,7 +9,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.sql.incremental.keyed.files import spooled_rows
-from penstock.sql.incremental.keyed.files.spooled_rows import SpooledRows, is_large, spooled
+from penstock.sql.incremental.keyed.files.spooled_rows import (
+    SpooledRows,
+    is_large,
+    spooled,
+    taken,
+)
 from penstock.sql.incremental.keyed.tables import fetched, in_order, process_duckdb
 
 ROWS = pa.table({"n": pa.array(range(1_000)), "t": pa.array([f"{n % 7} é" for n in range(1_000)])})
@@ -55,21 +60,44 @@ def test_rows_that_nobody_asks_for_leave_no_file(
     assert not list(folder.glob("*"))
 
 
+@pytest.mark.parametrize("most", [10_000_000, 0])
+def test_rows_are_taken_in_memory_and_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """In the order of their positions, whichever pieces they are in."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", most)
+    monkeypatch.setattr(spooled_rows, "BATCH_ROWS", 70)
+    rows = spooled(ROWS.schema, ROWS.to_batches(max_chunksize=130))
+    positions = [*range(999, 0, -7), 0, 0, 129, 130, 999, *range(120, 140)]
+
+    assert taken(rows, pa.array(positions)).equals(ROWS.take(positions))
+    assert taken(rows, pa.chunked_array([[5], [3]])).column("n").to_pylist() == [5, 3]
+    assert taken(rows, pa.array([], pa.int64())).equals(ROWS.slice(0, 0))
+
+
 def test_no_rows_have_the_columns() -> None:
     """Of an input without changes."""
     assert spooled(ROWS.schema, []).equals(ROWS.schema.empty_table())
 
 
 def test_mapped_rows_take_no_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither does a result of DuckDB that is read in batches."""
+    """Neither does a result of DuckDB that is read in batches, of which DuckDB keeps none, either."""
     monkeypatch.setattr(spooled_rows, "MOST_BYTES", 1 << 20)
-    query = "SELECT range AS n, range * 3 AS m FROM range(4000000)"
-    before = pa.total_allocated_bytes()
+    query = "SELECT range AS n, range * 3 AS m FROM range(8000000)"
+    before, process = pa.total_allocated_bytes(), anonymous_bytes()
     found = fetched(process_duckdb(), query, is_large=True)
 
-    assert (found.num_rows, found.nbytes) == (4_000_000, 64_000_000)
+    assert (found.num_rows, found.nbytes) == (8_000_000, 128_000_000)
     assert pa.total_allocated_bytes() - before < 16 << 20
-    assert found.column("m")[-1].as_py() == 3 * 3_999_999
+    assert anonymous_bytes() - process < 64 << 20
+    assert found.column("m")[-1].as_py() == 3 * 7_999_999
+
+
+def anonymous_bytes() -> int:
+    """The memory of this process that is no file's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (size,) = (int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
+    return size << 10
 
 
 @pytest.mark.parametrize("most", [0, 1 << 20])

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 MOST_BYTES = 64 << 20
 """Bytes of a lookup or a result that are held in memory."""
+
+BATCH_ROWS = 20_480
+"""Rows that are made at once of more than are held, a few megabytes of most: vectors of DuckDB have 2,048."""
 
 
 def local_folder() -> Path:
@@ -87,3 +92,28 @@ def spooled(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.Table:
 def is_large(rows: pa.Table) -> bool:
     """Return whether rows are more than a task holds in memory, so that no copy of them is made there."""
     return bool(rows.nbytes > MOST_BYTES)
+
+
+def taken(rows: pa.Table, positions: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return the rows at some positions, in their order; of a table that is large no more than some are in memory."""
+    if not is_large(rows):
+        return rows.take(positions)
+    return spooled(rows.schema, _taken(rows.to_batches(), np.asarray(positions)))
+
+
+def _taken(
+    batches: Sequence[pa.RecordBatch], positions: npt.NDArray[np.int64]
+) -> Iterator[pa.RecordBatch]:
+    """Take rows batch by batch: of a column in several pieces pyarrow would make one first."""
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    for start in range(0, len(positions), BATCH_ROWS):
+        some = positions[start : start + BATCH_ROWS]
+        order = np.argsort(some, kind="stable")
+        some, back = some[order], np.empty_like(order)
+        back[order] = np.arange(len(order))
+        owners = np.searchsorted(ends, some, side="right")
+        found = [
+            batches[n].take(pa.array(some[owners == n] - (ends[n] - batches[n].num_rows)))
+            for n in np.unique(owners)
+        ]
+        yield from pa.Table.from_batches(found).take(pa.array(back)).to_batches()

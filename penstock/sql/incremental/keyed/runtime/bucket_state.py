@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from penstock.connector.spark.source.buckets import sorted_by_bucket
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
+from penstock.sql.incremental.keyed.files.spooled_rows import is_large, spooled
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.cache_folders import begin_state, state_folder
@@ -43,8 +44,8 @@ from penstock.sql.incremental.keyed.tables import (
     typed,
 )
 
-_MANY_ROWS = 500_000
-"""Stored rows of a bucket from which on those that are looked up go by the disk where they are many."""
+_MANY_ROWS, _MANY_BYTES = 500_000, 32 << 20
+"""Stored rows, and bytes of their files, from which on those that are looked up go by the disk where they are many."""
 
 _FEWEST_ADDED = 100_000
 """Rows that are added to a cache before those of equal dimensions become one, and as many as it had when they did."""
@@ -165,9 +166,9 @@ class BucketState:
         self._segments = self._folder = None
 
     @property
-    def stored_rows(self) -> int:
-        """The number of its stored rows, not added up."""
-        return self._location.stored.rows
+    def stored(self) -> BucketFiles:
+        """The files of its rows."""
+        return self._location.stored
 
     def opened_cache(self) -> _HeldCache | None:
         """Return what its rows are looked up in, None without any; it is open until `close`."""
@@ -219,8 +220,20 @@ class AllBuckets:
 
     def write(self, changes: pa.Table) -> None:
         """Write the files of the batch: of a bucket the rows in the order in which they are given."""
-        for bucket, _, rows in sorted_by_bucket(changes, self._hashed, len(self._buckets)):
-            self._buckets[bucket].write(rows)
+        if not is_large(changes):
+            for bucket, _, rows in sorted_by_bucket(changes, self._hashed, len(self._buckets)):
+                self._buckets[bucket].write(rows)
+            return
+        # sorted at once they would be in memory
+        for number, state in enumerate(self._buckets):
+            state.write(spooled(changes.schema, self._of_bucket(number, changes)))
+
+    def _of_bucket(self, number: int, changes: pa.Table) -> Iterator[pa.RecordBatch]:
+        for batch in changes.to_batches():
+            rows = pa.Table.from_batches([batch])
+            for bucket, _, found in sorted_by_bucket(rows, self._hashed, len(self._buckets)):
+                if bucket == number:
+                    yield from found.to_batches()
 
 
 def _rows_of(buckets: Sequence[BucketState], layout: KeyedLayout, keys: pa.Table) -> pa.Table:
@@ -251,7 +264,8 @@ def _rows_between(
 
 def _are_many(buckets: Sequence[BucketState]) -> bool:
     """Return whether the rows of a lookup may be more than are held in memory: those of a hot key, or of all."""
-    return sum(bucket.stored_rows for bucket in buckets) > _MANY_ROWS
+    rows = sum(bucket.stored.rows for bucket in buckets)
+    return rows > _MANY_ROWS or sum(bucket.stored.bytes for bucket in buckets) > _MANY_BYTES
 
 
 def _joint_cache(buckets: Sequence[BucketState]) -> _HeldCache | None:

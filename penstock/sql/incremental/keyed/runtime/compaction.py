@@ -32,14 +32,15 @@ from penstock.sql.incremental.keyed.files.manifest import (
     most_files,
 )
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
-from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles, last_batch
+from penstock.sql.incremental.keyed.files.spooled_rows import BATCH_ROWS
+from penstock.sql.incremental.keyed.files.state_files import StateFiles, last_batch
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.merged_rows import (
+    RowsOfFile,
     create_table,
     fill_table,
     fold_rows,
     in_parts,
-    last_end,
     lasting_rows,
     rows_that_last,
 )
@@ -378,24 +379,23 @@ class StateCompaction:
         self, tables: duckdb.DuckDBPyConnection, rows: str, merge: FileMerge
     ) -> tuple[StateFile, ...]:
         """Write rows in order."""
-        found = tables.sql(f"{rows} ORDER BY ALL").to_arrow_reader(ROW_GROUP)
+        found = tables.sql(f"{rows} ORDER BY ALL").to_arrow_reader(BATCH_ROWS)
         return self._write_parts(found, merge)
 
     def _write_parts(
         self, found: Iterable[pa.RecordBatch], merge: FileMerge
     ) -> tuple[StateFile, ...]:
-        """Write rows as files of a bounded size."""
+        """Write rows as files of a bounded size, as they come."""
         layout = self._layout(merge.bucket)
-        schema = positional(layout)
         first, last = merge.replaced[0].first, merge.replaced[-1].last
         files: list[StateFile] = []
         try:
             for part in in_parts(found):
-                rows_of_part = part.cast(schema)
+                rows = RowsOfFile(layout, part)
                 # never the name of a file that a merge which failed has left, and that is to be removed
                 writer = f"{self._token}.{next(self._numbers)}"
-                file = self._files.write(merge.bucket, first, last, rows_of_part, writer)
-                files.append(replace(file, ends=last_end(layout, rows_of_part)))
+                file = self._files.write_batches(merge.bucket, first, last, rows, writer=writer)
+                files.append(replace(file, ends=rows.ends))
         except BaseException:
             self._discard(replace(merge, files=tuple(files)))
             raise

@@ -17,10 +17,10 @@ from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.tables import positional, type_name
 
 PART_ROWS, PART_BYTES = 2_000_000, 128 * 2**20
-"""The most rows, and bytes in memory, of a file: one is in memory at once."""
+"""The most rows of a file, and bytes that all of them would have in memory."""
 
 
-def last_end(layout: KeyedLayout, rows: pa.Table) -> int | None:
+def last_end(layout: KeyedLayout, rows: pa.Table | pa.RecordBatch) -> int | None:
     """Return the last time by which one of some stored rows ends, in microseconds; None: they do not end."""
     if layout.ends is None:
         return None
@@ -69,17 +69,38 @@ def folded_rows(layout: KeyedLayout, table: str, *, whole: bool = True) -> str:
     return f"SELECT * FROM ({folded}) WHERE {changes}"
 
 
-def in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put rows together to parts of a bounded size."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        rows, size = sum(b.num_rows for b in held), sum(b.nbytes for b in held)
-        if rows >= PART_ROWS or size >= PART_BYTES:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
+def in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """Yield rows in parts of a bounded size, each to be read to its end before the next one is asked for."""
+    left = iter(batches)
+    for first in left:
+        yield _part(first, left)
+
+
+def _part(first: pa.RecordBatch, left: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    rows, size = first.num_rows, first.nbytes
+    while rows < PART_ROWS and size < PART_BYTES and (batch := next(left, None)) is not None:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        yield batch
+
+
+class RowsOfFile:
+    """Rows as a file has them. `ends`, once they are read: the last time by which one of them ends, as `last_end`."""
+
+    def __init__(self, layout: KeyedLayout, batches: Iterable[pa.RecordBatch]) -> None:
+        self.schema = positional(layout)
+        self.ends: int | None = None
+        self._layout = layout
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Read them, once."""
+        for batch in self._batches:
+            rows = batch.cast(self.schema)
+            ends = last_end(self._layout, rows)
+            if ends is not None:
+                self.ends = ends if self.ends is None else max(self.ends, ends)
+            yield rows
 
 
 def create_table(tables: duckdb.DuckDBPyConnection, name: str, layout: KeyedLayout) -> None:

@@ -24,6 +24,9 @@ from penstock.sql.incremental.keyed.tables import positional, storage_type
 _ROWS_AT_ONCE = 50_000
 """Rows that a lookup takes of a segment at once."""
 
+_KEYS_AT_ONCE = 1_000_000
+"""Keys that are looked for at once: those of a batch of many are on disk, and their hashes take 8 bytes each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSegment:
@@ -97,6 +100,12 @@ class RowSegments:
         schema, layout = positional(self._layout), self._layout
         if not layout.key:
             return pa.Table.from_batches([one.rows for one in self._segments], schema)
+        starts = range(0, keys.num_rows, _KEYS_AT_ONCE)
+        parts = (self._taken(keys.slice(start, _KEYS_AT_ONCE)) for start in starts)
+        return spooled(schema, (rows for part in parts for rows in part))
+
+    def _taken(self, keys: pa.Table) -> Iterator[pa.RecordBatch]:
+        layout = self._layout
         columns = [
             column.cast(storage_type(kind))
             for column, kind in zip(keys.columns, layout.key_types, strict=True)
@@ -104,9 +113,7 @@ class RowSegments:
         hashes = key_hashes(columns, layout, keys.num_rows)
         order = np.argsort(hashes)
         asked = pa.Table.from_arrays(columns, names=list(layout.key)).take(pa.array(order))
-        return spooled(schema, self._taken(hashes[order], asked.combine_chunks()))
-
-    def _taken(self, hashes: Hashes, asked: pa.Table) -> Iterator[pa.RecordBatch]:
+        asked, hashes = asked.combine_chunks(), hashes[order]
         for segment in self._segments:
             rows, positions = segment.find(hashes)
             for start in range(0, len(rows), _ROWS_AT_ONCE):

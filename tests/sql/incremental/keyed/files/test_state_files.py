@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pytest
@@ -12,6 +12,8 @@ import pytest
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.spark.storage_access import store_of
 from penstock.connector.storage import StorageAccess
+from penstock.sql.incremental.keyed.files import file_content
+from penstock.sql.incremental.keyed.files.file_content import FileContent
 from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
@@ -136,6 +138,30 @@ def test_files_are_in_a_store_that_has_neither_folders_nor_renames(
     assert names == (file.name,)
     assert stored.names(BUCKET) == ()
     assert not s3.refused
+
+
+def test_no_part_of_a_large_file_gets_its_name(
+    stored: StateFiles, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upload that ends half-way, as one whose local file cannot be read; then one that does not."""
+    schema, copy_to = positional(LAYOUT), FileContent.copy_to
+
+    def fail(content: FileContent, target: BinaryIO) -> None:
+        copy_to(content, target)
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr(file_content, "MOST_BYTES", 100)
+    with monkeypatch.context() as failing:
+        failing.setattr(FileContent, "copy_to", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            written(stored, schema)
+    left = s3.keys()
+    file = written(stored, schema)
+    keys = s3.keys()
+
+    assert left == []
+    assert [key.rpartition("/")[2] for key in keys] == [file.name]
+    assert read(stored, file, LAYOUT).equals(rows(schema))
 
 
 def test_a_file_that_a_store_lost_or_changed_is_named(stored: StateFiles, s3: S3Server) -> None:

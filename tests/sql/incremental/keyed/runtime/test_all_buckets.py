@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connector.spark.source.buckets import bucket_numbers, combined
+from penstock.sql.incremental.keyed.files import spooled_rows
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
@@ -90,7 +91,7 @@ def sorted_rows(rows: pa.Table) -> list[str]:
 
 
 @pytest.mark.parametrize("inserts", [False, True], ids=["added up", "inserts"])
-@pytest.mark.parametrize("held", [0, 100_000], ids=["in caches", "in memory"])
+@pytest.mark.parametrize("held", [0, 100_000], ids=["in files", "in memory"])
 @pytest.mark.parametrize("hashed", [("k", "g"), ("g",)])
 def test_one_task_and_tasks_by_bucket_go_on_with_each_other_s_state(
     tmp_path: Path,
@@ -101,6 +102,8 @@ def test_one_task_and_tasks_by_bucket_go_on_with_each_other_s_state(
 ) -> None:
     """Rows are in the bucket of their key, in the order in which they were given; lookups find those of all."""
     monkeypatch.setattr(held_rows, "MOST_ROWS", held)
+    if not held:
+        monkeypatch.setattr(spooled_rows, "MOST_BYTES", 0)
     layout = replace(LAYOUT, inserts=inserts)
     draw, states, model = random.Random(held), States(tmp_path, layout), LAYOUT.schema.empty_table()
     keys = pa.table({"k": ["a", None, "", "none"], "g": pa.array([7, 0, None, 1], pa.int64())})

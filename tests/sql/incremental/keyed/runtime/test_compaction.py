@@ -9,10 +9,12 @@ from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.sql.incremental.keyed.files import file_content, state_files
 from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
@@ -32,6 +34,8 @@ from penstock.sql.incremental.keyed.runtime.compaction import (
     merges_of,
 )
 from penstock.sql.incremental.keyed.tables import positional
+from penstock.sql.incremental.stages import COUNT
+from tests.sql.incremental.keyed.memory import MB, peak_bytes
 from tests.sql.incremental.keyed.oracle import some_fast
 from tests.sql.incremental.keyed.runtime.test_state import (
     BUCKET,
@@ -50,10 +54,10 @@ class WatchedFiles(StateFiles):
 
     before: Callable[[str], None]
 
-    def write(self, *args: Any) -> StateFile:
+    def write_batches(self, *args: Any, **named: Any) -> StateFile:
         """Write, by a name that tells a merge from a batch."""
-        self.before("write" if len(args) == 4 else "merge")
-        return StateFiles.write(self, *args)
+        self.before("merge" if named else "write")
+        return StateFiles.write_batches(self, *args, **named)
 
     def delete(self, bucket: BucketId, name: str) -> None:
         """Remove."""
@@ -169,7 +173,7 @@ def test_a_process_dies_at_any_step_of_a_merge(
 ) -> None:
     """What it leaves is right for the next one, and gone in a while. Each part of a file is a step."""
     monkeypatch.setattr(merged_rows, "PART_ROWS", 1)
-    monkeypatch.setattr(module, "ROW_GROUP", 1)
+    monkeypatch.setattr(module, "BATCH_ROWS", 1)
     store = Store(tmp_path, layout)
     for n in range(MOST_FILES - 2):
         store.give(Counter({("abc"[n % 3], n % 2): 1}))
@@ -279,7 +283,7 @@ def test_what_a_merge_that_failed_left_is_no_part_of_the_next(
 ) -> None:
     """The same rows are merged at once, and the first part, which the failed one has written, is to be removed."""
     monkeypatch.setattr(merged_rows, "PART_ROWS", 1)
-    monkeypatch.setattr(module, "ROW_GROUP", 1)
+    monkeypatch.setattr(module, "BATCH_ROWS", 1)
     store = Store(tmp_path)
     writes: list[str] = []
 
@@ -479,9 +483,44 @@ def test_parts_of_a_merge_are_one_file_to_the_next() -> None:
 
 
 def test_parts_are_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is in memory at once."""
+    """Each is a file."""
     batches = pa.table({"c0": pa.array(range(100), pa.int64())}).to_batches(max_chunksize=10)
+
+    def parts() -> list[int]:
+        return [sum(of.num_rows for of in part) for part in merged_rows.in_parts(batches)]
+
     monkeypatch.setattr(merged_rows, "PART_ROWS", 40)
-    assert [part.num_rows for part in merged_rows.in_parts(batches)] == [40, 40, 20]
+    assert parts() == [40, 40, 20]
     monkeypatch.setattr(merged_rows, "PART_BYTES", 8 * 15)
-    assert [part.num_rows for part in merged_rows.in_parts(batches)] == [20] * 5
+    assert parts() == [20] * 5
+
+
+@pytest.mark.parametrize("inserts", [False, True], ids=["added up", "inserts"])
+def test_a_merge_has_a_row_group_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inserts: bool
+) -> None:
+    """Of 16 MB of rows that become a file of 5 MB: a bucket may be larger than memory."""
+    monkeypatch.setattr(file_content, "MOST_BYTES", 64_000)
+    monkeypatch.setattr(file_content, "_PIECE", 64_000)
+    monkeypatch.setattr(state_files, "ROW_GROUP", 20_000)
+    layout = KeyedLayout(
+        dims=(pa.field("k", pa.int64()),),
+        values=(pa.field(COUNT, pa.int64()),),
+        key=("k",),
+        inserts=inserts,
+    )
+    store, draw, count = Store(tmp_path, layout), np.random.default_rng(0), 20_000
+    for batch in range(OVERDUE_FILES):
+        keys = pa.array(draw.integers(0, 2**62, count))
+        columns = [keys, pa.array([1] * count), pa.array([0] * count)]
+        rows = pa.Table.from_arrays(columns, schema=positional(layout))
+        file = store.files.write(BUCKET, batch, batch, rows)
+        store.newest = store.newest.with_batch(batch, {BUCKET: file})
+    with peak_bytes() as taken:
+        merged = store.compaction.taken(store.newest, 0)
+        assert taken() < 6 * MB
+
+    first, *others = merged.files[BUCKET].files
+    assert first.rows == count * (OVERDUE_FILES - 2)
+    assert first.bytes > 4 * MB
+    assert len(others) == 2

@@ -237,6 +237,7 @@ def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(segment_folder, "MOST_BYTES", 2000)
         monkeypatch.setattr(merged_rows, "PART_ROWS", 30)
         monkeypatch.setattr(row_segments, "_ROWS_AT_ONCE", 2)
+        monkeypatch.setattr(row_segments, "_KEYS_AT_ONCE", 2)
 
 
 @pytest.mark.usefixtures("_hashes", "_sizes")
