@@ -101,8 +101,9 @@ STATE_TTL = Option(
     key="table.exec.state.ttl",
     type=DURATION,
     default=0,
-    doc="How long the state of an updating query is kept for a key that nothing comes for (of a join: for a row); 0 is "
-    "without limit. Later rows of the key start from nothing.",
+    doc="How long the state of an updating query is kept for a key that nothing comes for (of a join: for a row; of "
+    "Top-N and deduplication of rows that stay: for a key whose result stays the same); 0 is without limit. Later rows "
+    "of the key start from nothing.",
     flink="a value of DISTINCT expires by itself, and counts again while its key goes on",
 )
 

@@ -179,10 +179,11 @@ class StageInput:
     keys of a stage's inputs agree by position. Empty: everything depends on everything. With `measures` the table has
     one row a key (those with rows left): the key columns, the measures, and `__n` (BIGINT), the number of rows; rows
     themselves are not kept. `arrival`: name of a BIGINT column to add, which numbers rows in order of arrival
-    (PROCTIME order). Where the query returns it, it is no column of the stage's result.
-    `by_batch`: rows of a batch have one number, as their order differs each time that the batch runs. `by_change`: for
-    relations whose rows are updated or deleted; the number is that of the batch that last added the row.
-    `time_to_live_ms`: that of the hint STATE_TTL, 0: unlimited; None: that of `table.exec.state.ttl`.
+    (PROCTIME order). Where the query returns it, it is no column of the stage's result. `by_batch`: rows of a batch
+    have one number, as their order differs each time that the batch runs. `by_change`: for relations whose rows are
+    updated or deleted; the number is that of the batch that last added the row. `time_to_live_ms`: that of the hint
+    STATE_TTL, 0: unlimited; None: that of `table.exec.state.ttl`. `renewed`: a change of another input makes rows of
+    its key younger, too.
     """
 
     name: str
@@ -193,6 +194,7 @@ class StageInput:
     by_batch: bool = False
     by_change: bool = False
     time_to_live_ms: int | None = None
+    renewed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +232,7 @@ class RecomputeOperator:
     is no result: an aggregation without keys begins with its first row, as Flink's. The query is deterministic:
     functions that depend on the order of rows sort by columns (or arrival). `times`: rows of a join that end, and are
     dropped where they are late; only keyed operators do that, so others keep rows for good, and run no outer one.
-    `upserts`: nothing reads the row before an update, which is left out.
+    `upserts`: nothing reads the row before an update, which is left out. `inserts`: rows of the result never change.
     """
 
     name: str
@@ -240,6 +242,7 @@ class RecomputeOperator:
     joins: bool = False
     times: JoinTimes | None = None
     upserts: bool = False
+    inserts: bool = False
     mechanism: UpdatingOperator
 
     @property
@@ -259,9 +262,7 @@ class RecomputeOperator:
 
 
 VALID_FROM, VALID_TO = "__valid_from", "__valid_to"
-"""Columns of versions in the SQL of a TemporalJoin: their rowtime, and that of the next one of the
-key (NULL: there is none).
-"""
+"""Columns of versions in the SQL of a TemporalJoin: their rowtime, and the next one's of the key (NULL: none)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,9 +312,7 @@ class OverAggregate:
 
 
 PANE, PANE_ROWS = "__pane", "__rows"
-"""Columns of the groups of a PaneAggregate: the start of the pane (NULL: of rows without a time), and BIGINT the number
-of rows that a group stands for.
-"""
+"""Columns of the groups of a PaneAggregate: the start of the pane (NULL: of rows without a time), their BIGINT rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

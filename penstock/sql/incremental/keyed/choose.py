@@ -124,7 +124,7 @@ def _recompute(
         result=tuple(result),
         key=None if stage.key is None else tuple(result.names.index(name) for name in stage.key),
         result_dims=_result_dims(stage, inputs[0], sides[0].names),
-        unchanged=live and not stage.joins,
+        unchanged=live and not (stage.joins or stage.inserts),
         refreshed=stage.mechanism.way is OperatorKind.AGGREGATE,
     )
 
@@ -220,6 +220,7 @@ def _input(one: StageInput, schema: pa.Schema, time_to_live_ms: int, *, by_row: 
         arrival=one.arrival is not None,
         by_batch=one.by_batch,
         by_change=one.by_change,
+        renewed=one.renewed,
     )
 
 

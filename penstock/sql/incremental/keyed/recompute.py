@@ -35,7 +35,7 @@ class KeyedInput:
     """An input of the stage: the columns of its relation, the layout of what is kept of it.
 
     `measures` are the addends of the measures in DuckDB's SQL over the changes. `arrival`: the last of the layout's
-    `dims` (`by_change`: the first of its `values`) numbers rows in order of arrival.
+    `dims` (`by_change`: the first of its `values`) numbers rows in order of arrival. `renewed` as in a StageInput.
     """
 
     name: str
@@ -46,6 +46,7 @@ class KeyedInput:
     arrival: bool = False
     by_batch: bool = False
     by_change: bool = False
+    renewed: bool = False
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -191,7 +192,9 @@ class RecomputeKeys:
             values = [f"a{i} - s{i}" for i in range(len(one.layout.values))]
             differs = " OR ".join(f"{value} <> 0" for value in values)
             if one.layout.time_to_live_ms:
-                differs += f" OR (changed AND a{one.count} > 0)"
+                # all rows here are of keys that change
+                came = "" if one.renewed else "changed AND "
+                differs += f" OR ({came}a{one.count} > 0)"
             cast = [
                 cast_text(value, of.type)
                 for value, of in zip(values, one.layout.values, strict=True)

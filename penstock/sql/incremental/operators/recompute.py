@@ -47,6 +47,10 @@ from penstock.sql.incremental.state.changed_keys import (
 )
 from penstock.sql.incremental.state.schemas import empty, measures_of
 from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
+from penstock.sql.plan.rules.flow import OperatorKind
+
+_NEWEST = "__newest"
+"""Column of rows to write: greater than 0 for one that is in the result after the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ def recompute(
     ]
     rows = _results(stage, changed, moment)
     for one in changed:
-        _write(one, rows, states[one.stage_input.name], moment)
+        _write(stage, one, rows, states[one.stage_input.name], moment)
     if rows is None:
         return _nothing(stage, moment)
     result = difference(
@@ -108,9 +112,12 @@ def recompute(
 
 
 def _keeps_unchanged(stage: RecomputeOperator, states: Mapping[str, StateTable]) -> bool:
-    """With a time to live, later stages also get unchanged rows, so that these do not expire (GroupAggFunction)."""
+    """With a time to live, later stages also get unchanged rows, so that these do not expire (GroupAggFunction).
+
+    None of a result of inserts, whose rows come once.
+    """
     live = any(state.time_to_live_ms for state in states.values())
-    return live and not stage.joins
+    return live and not (stage.joins or stage.inserts)
 
 
 def _nothing(stage: RecomputeOperator, moment: BatchContext) -> BatchChanges:
@@ -298,29 +305,41 @@ def _table(one: _ChangedRows, side: str) -> DataFrame:
 
 
 def _write(
-    one: _ChangedRows, rows: DataFrame | None, state: StateTable, moment: BatchContext
+    stage: RecomputeOperator,
+    one: _ChangedRows,
+    rows: DataFrame | None,
+    state: StateTable,
+    moment: BatchContext,
 ) -> None:
-    layout = one.layout
+    layout, live = one.layout, state.time_to_live_ms > 0
     match one.stage_input.keeps:
         case InputState.ROWS | InputState.ACCUMULATORS | InputState.EXPIRING:
-            refresh = state.time_to_live_ms > 0
-            changes = to_write(one.frame, layout, now_ms=moment.now_ms, refresh=refresh)
+            renewed = live and one.stage_input.renewed
+            changes = to_write(
+                one.frame, layout, now_ms=moment.now_ms, refresh=live, renewed=renewed
+            )
         case InputState.RESULT:
-            changes = _result_changes(one, rows, moment)
+            refresh = live and stage.mechanism.way is OperatorKind.AGGREGATE
+            changes = _result_changes(one, rows, moment, refresh=refresh)
         case _:
             assert_never(one.stage_input.keeps)
     state.write(moment.batch_id, changes, rows=one.rows)
 
 
-def _result_changes(one: _ChangedRows, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
-    """Return the changes from the stored rows to those of the result."""
+def _result_changes(
+    one: _ChangedRows, rows: DataFrame | None, moment: BatchContext, *, refresh: bool
+) -> DataFrame:
+    """Return the changes from the stored rows to those of the result; `refresh`: also those that stay the same."""
     names = columns_of(one.layout.names)
     stored = one.frame.select(*names, (-stored_count(one.layout)).alias(COUNT))
     if rows is not None:
         after = rows.where(F.col(SIGN) > 0).select(*names, F.lit(1).cast("bigint").alias(COUNT))
         stored = stored.unionAll(after)
-    net = stored.groupBy(*names).agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) != 0)
-    return net.withColumn(TIME, F.lit(moment.now_ms).cast("bigint"))
+    newest = F.max(COUNT).alias(_NEWEST)
+    net = stored.groupBy(*names).agg(F.sum(COUNT).alias(COUNT), newest)
+    written = (F.col(COUNT) != 0) | (F.col(_NEWEST) > 0) if refresh else F.col(COUNT) != 0
+    found = net.where(written).drop(_NEWEST)
+    return found.withColumn(TIME, F.lit(moment.now_ms).cast("bigint"))
 
 
 # --- ChangelogNormalize ---

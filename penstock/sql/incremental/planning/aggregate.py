@@ -468,7 +468,12 @@ def _compared(
         key=one.columns if node.args.get("distinct") else None,
         mechanism=operator_at(OperatorKind.SET, one.columns, "the rows of both sides", node),
     )
-    sides = [StageInput(name=side.name, key=side.columns) for side in (one, two)]
+    # Flink joins distinct rows, and writes those of the left side with each match; it counts all rows in one state
+    both = not node.args.get("distinct")
+    sides = [
+        StageInput(name=side.name, key=side.columns, renewed=both or side is one)
+        for side in (one, two)
+    ]
     return stages.recompute(result, sides, query)
 
 

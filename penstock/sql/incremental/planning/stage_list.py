@@ -167,6 +167,7 @@ class StageList:
                 key=rows.key,
                 joins=joins,
                 times=times,
+                inserts=rows.inserts,
                 mechanism=rows.mechanism,
             )
             self.stages.append(stage)

@@ -178,15 +178,19 @@ def as_of(changed: DataFrame, layout: StateLayout, moment: str) -> DataFrame:
     return there.select(*columns_of(layout.names), *values)
 
 
-def to_write(changed: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool) -> DataFrame:
+def to_write(
+    changed: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool, renewed: bool = False
+) -> DataFrame:
     """Return the rows for the state table to write, so that it holds the rows after the batch.
 
-    `refresh`: also rows whose insertions and deletions cancel out, as their key's time is new.
+    `refresh`: also rows whose insertions and deletions cancel out, as their key's time is new; `renewed`: also those
+    that nothing comes for.
     """
     changes = [F.col(f"{AFTER}_{n}") - F.col(f"{_STORED}_{n}") for n in range(len(layout.values))]
     differs = reduce(or_, (change != 0 for change in changes))
     if refresh:
-        differs = differs | (F.col(_CHANGED) & (count_of(layout, AFTER) > 0))
+        came = F.col(_CHANGED) | F.lit(renewed)
+        differs = differs | (came & (count_of(layout, AFTER) > 0))
     values = [
         change.cast(field.dataType).alias(field.name)
         for change, field in zip(changes, layout.values, strict=True)

@@ -398,6 +398,26 @@ def test_distinct_values_expire_with_their_key(opened: Open, tmp_path: Path) -> 
     ]
 
 
+def test_a_row_that_changes_no_aggregate_renews_its_key(opened: Open, tmp_path: Path) -> None:
+    """Also where the state is what the result has; what stands behind gets the row that stays the same."""
+    highest = recomputed(
+        "s",
+        "SELECT k, MAX(v) AS v FROM a GROUP BY k",
+        StageInput(name="a", key=("k",), keeps=InputState.RESULT),
+        key=("k",),
+    )
+    query = maintained(feeds("a", changes=ChangelogMode.INSERT_ONLY), highest, columns="k v")
+    running = opened(query, tmp_path, TTL_MS)
+    first = running.give(now_s=0, a=[(1, 5, INSERT)])
+    same = running.give(now_s=6, a=[(1, 3, INSERT)])
+    renewed = running.give(now_s=12, a=[(1, 4, INSERT)])
+    expired = running.give(now_s=22, a=[(1, 2, INSERT)])
+
+    assert first == [(1, 5, INSERT)]
+    assert same == renewed == [(1, 5, BEFORE), (1, 5, AFTER)]
+    assert expired == [(1, 2, INSERT)]
+
+
 def test_each_side_of_a_join_has_a_time_to_live_of_its_own(opened: Open, tmp_path: Path) -> None:
     """As the hint STATE_TTL gives it, over the setting; 0 is for ever, and an aggregation behind has the setting."""
     join = recomputed(
