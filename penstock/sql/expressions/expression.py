@@ -33,13 +33,17 @@ from penstock.sql.syntax.positions import span_of
 
 _NODES = (
     exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp,
-    exp.Rand, exp.Uuid,
+    exp.Rand, exp.Randn, exp.Uuid,
 )  # fmt: skip
-_NAMES = frozenset({
-    "CURRENT_ROW_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "PROCTIME", "RAND", "RAND_INTEGER",
-    "UNIX_TIMESTAMP", "UUID",
+_CHANCE_NAMES = frozenset({
+    "AES_ENCRYPT", "INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME", "JAVA_METHOD",
+    "MONOTONICALLY_INCREASING_ID", "RAND", "RANDN", "RANDOM", "RANDSTR", "RAND_INTEGER", "REFLECT", "SHUFFLE",
+    "SPARK_PARTITION_ID", "TRY_REFLECT", "UNIFORM", "UUID",
 })  # fmt: skip
-_CHANCE_NAMES = frozenset({"RAND", "RAND_INTEGER", "UUID"})
+"""Of Flink, and of Spark: AES_ENCRYPT draws an initial vector, and a method of Java may return anything."""
+_NAMES = _CHANCE_NAMES | {
+    "CURDATE", "CURRENT_ROW_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "PROCTIME", "UNIX_TIMESTAMP",
+}  # fmt: skip
 
 
 def find_random_functions(query: exp.Expr) -> Iterator[exp.Expr]:

@@ -58,6 +58,7 @@ def test_filters_and_projections_of_one_table_share_its_read(
     [
         ("UUID()", False),
         ("RAND()", False),
+        ("RANDN()", False),
         ("CAST(RAND_INTEGER(9) AS STRING)", False),
         ("PROCTIME()", True),
     ],
@@ -102,6 +103,7 @@ def test_chance_in_a_view_is_seen(namespace: Namespace) -> None:
         ("SELECT a.id FROM clicks AS a JOIN clicks AS b ON a.id = b.id", "keeps state"),
         ("SELECT id FROM clicks WHERE at < CURRENT_TIMESTAMP", "current time"),
         ("SELECT RAND() FROM clicks", "chance"),
+        ("SELECT SHUFFLE(ARRAY[id]) FROM clicks", "chance"),
         ("SELECT id FROM clicks WHERE id IN (SELECT id FROM clicks)", "is maintained"),
     ],
 )

@@ -25,7 +25,8 @@ _GROUPING = frozenset({"Aggregate", "Join"})
 _SOUND_AGGREGATES = frozenset({
     "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "Count", "CountIf", "Max", "Min", "Sum",
 })  # fmt: skip
-_OF_USERS = frozenset({"HiveGenericUDF", "HiveSimpleUDF", "PythonUDF", "PythonUDTF", "ScalaUDF"})
+_SCALARS_OF_USERS = frozenset({"HiveGenericUDF", "HiveSimpleUDF", "PythonUDF", "ScalaUDF"})
+_OF_USERS = _SCALARS_OF_USERS | {"PythonUDTF"}
 _ROUNDED = ("float", "double")
 _SUBQUERIES = ("ScalarSubquery", "ListQuery", "Exists", "InSubquery")
 
@@ -37,23 +38,28 @@ def nondeterminism(frame: DataFrame) -> tuple[str, ...]:
 
 def nondeterministic_functions(frame: DataFrame) -> tuple[str, ...]:
     """Name the users' functions of a frame that are declared not deterministic."""
-    return tuple(dict.fromkeys(_nondeterministic_in_plan(analyzed_plan(frame))))
+    return tuple(dict.fromkeys(_nondeterministic_in_plan(analyzed_plan(frame), _OF_USERS)))
 
 
-def _nondeterministic_in_plan(plan: Any) -> Iterator[str]:
+def nondeterministic_scalars(frame: DataFrame) -> tuple[str, ...]:
+    """Name such functions but those of tables, which pyspark declares so unless they say otherwise."""
+    return tuple(dict.fromkeys(_nondeterministic_in_plan(analyzed_plan(frame), _SCALARS_OF_USERS)))
+
+
+def _nondeterministic_in_plan(plan: Any, kinds: frozenset[str]) -> Iterator[str]:
     for expression in _all(plan.expressions()):
-        yield from _nondeterministic_in(expression)
+        yield from _nondeterministic_in(expression, kinds)
     for child in _all(plan.children()):
-        yield from _nondeterministic_in_plan(child)
+        yield from _nondeterministic_in_plan(child, kinds)
 
 
-def _nondeterministic_in(expression: Any) -> Iterator[str]:
+def _nondeterministic_in(expression: Any, kinds: frozenset[str]) -> Iterator[str]:
     if expression.deterministic():
         return  # what is inside of it is, too
-    if expression.getClass().getSimpleName() in _OF_USERS:
+    if expression.getClass().getSimpleName() in kinds:
         yield expression.sql()
     for child in _all(expression.children()):
-        yield from _nondeterministic_in(child)
+        yield from _nondeterministic_in(child, kinds)
 
 
 def _of_plan(plan: Any) -> Iterator[str]:

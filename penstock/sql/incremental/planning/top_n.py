@@ -14,7 +14,7 @@ from penstock.sql.incremental.planning.relation import ChangelogRelation, column
 from penstock.sql.incremental.planning.source import AppendSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
-from penstock.sql.plan.clauses.select_list import name_value
+from penstock.sql.plan.clauses.select_list import name_value, refuse_nondeterministic
 from penstock.sql.plan.logical.facts import Item, TieBreak
 from penstock.sql.plan.logical.nodes import TopN
 from penstock.sql.plan.rules.flow import OperatorKind
@@ -60,6 +60,9 @@ def plan_top_n(
     order = [_ordered(part, items) for part in node.order[1 if by_arrival else 0 :]]
     if (refusal := source.refuse(value for _, value in items)) is not None:
         return refusal
+    varying = None if isinstance(source, AppendSource) else refuse_nondeterministic(numbered.select)
+    if varying is not None:
+        return varying
     if by_record:
         items.append((ARRIVED, exp.column(ARRIVED, quoted=True)))
     rows = stages.staged(source.project(items))

@@ -14,12 +14,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
+from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import quote, quoted
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.spark.internals import empty_frame, make_active, select_sql
+from penstock.connector.spark.sink.determinism import nondeterministic_scalars
 from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect.functions.table import FUNCTIONS, SPARK_FUNCTIONS
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.incremental.stages import (
     BATCH_TIME,
@@ -130,7 +133,7 @@ def _analysed(
                 changes = {
                     name: _without_rows(spark, found[name], changes=True) for name in stage.inputs
                 }
-                result = over_tables(spark, stage.query, changes).schema
+                result = _columns_of_query(spark, stage.query, changes)
                 found[stage.name] = _of([f for f in result.fields if f.name != ROW_KIND])
             case RecomputeOperator():
                 found[stage.name] = _recomputed(spark, stage, found)
@@ -148,10 +151,30 @@ def _analysed(
                 if stage.panes is not None:
                     seen = [*seen, *_bounds(found[stage.rows][PANE].dataType)]
                 rows = {stage.rows: _without_rows(spark, _of(seen))}
-                found[stage.name] = _of(over_tables(spark, stage.query, rows).schema.fields)
+                found[stage.name] = _of(_columns_of_query(spark, stage.query, rows).fields)
             case _:
                 assert_never(stage)
     return found
+
+
+def _columns_of_query(
+    spark: SparkSession, query: exp.Query, tables: Mapping[str, DataFrame]
+) -> s.StructType:
+    """Return the columns of a stage's query. Raises UnsupportedError where a function in it is not deterministic.
+
+    Of a user's function only Spark knows that, and refuses it in aggregates alone; planning refuses others.
+    """
+    frame = over_tables(spark, query, tables)
+    calls = (call.name for call in query.find_all(exp.Anonymous))
+    own = any(n.upper() not in FUNCTIONS and n.lower() not in SPARK_FUNCTIONS for n in calls)
+    varying = nondeterministic_scalars(frame) if own else ()
+    if varying:
+        raise UnsupportedError(
+            f"{varying[0]} is declared not deterministic, and is called over rows that are kept: what it gave could "
+            "not be taken back, or given again",
+            hint="call it in the query that reads the table; or declare it deterministic",
+        )
+    return frame.schema
 
 
 def _bounds(time: s.DataType) -> list[s.StructField]:
@@ -225,7 +248,7 @@ def _recomputed(
         layout = layout_of(spark, found[stage_input.name], stage_input)
         values = layout.values if stage_input.measures else layout.values[:-1]
         tables[stage_input.name] = _without_rows(spark, _of([*layout.dims, *values]))
-    result = over_tables(spark, stage.query, tables).schema
+    result = _columns_of_query(spark, stage.query, tables)
     arrivals = {stage_input.arrival for stage_input in stage.inputs}
     schema = _of([field for field in result.fields if field.name not in arrivals])
     _check(schema)
@@ -244,7 +267,7 @@ def _joined(
         stage.rows: _without_rows(spark, rows),
         stage.versions: _without_rows(spark, s.StructType([*versions.fields, *validity])),
     }
-    return _of(over_tables(spark, stage.query, tables).schema.fields)
+    return _of(_columns_of_query(spark, stage.query, tables).fields)
 
 
 def total_types(
@@ -287,10 +310,9 @@ def _over(
         more += total_types(spark, rows, stage.frame_state)
     elif stage.time is None:
         more.append(s.StructField(BATCH_TIME, s.TimestampType()))
-    result = over_tables(
-        spark, stage.query, {stage.rows: _without_rows(spark, _of([*rows, *more]))}
-    )
-    return _of([field for field in result.schema.fields if field.name != INGESTION_ORDER])
+    table = _without_rows(spark, _of([*rows, *more]))
+    result = _columns_of_query(spark, stage.query, {stage.rows: table})
+    return _of([field for field in result.fields if field.name != INGESTION_ORDER])
 
 
 def _of(fields: list[s.StructField]) -> s.StructType:

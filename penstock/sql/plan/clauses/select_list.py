@@ -36,8 +36,7 @@ def refuse_nondeterministic(select: exp.Select) -> Refusal | None:
     own = (
         call
         for call in find_nondeterministic(select)
-        if call.find_ancestor(exp.Select) is select
-        and not isinstance(call.find_ancestor(exp.Ordered, exp.Window), exp.Ordered)
+        if call.find_ancestor(exp.Select) is select and not _is_order_of_arrival(call)
     )
     varying = next(own, None)
     if varying is None:
@@ -48,6 +47,11 @@ def refuse_nondeterministic(select: exp.Select) -> Refusal | None:
         hint="call it in the query that reads the table, where it is computed once for each row",
         span=span_of(varying) or span_of(select),
     )
+
+
+def _is_order_of_arrival(call: exp.Expr) -> bool:
+    window = call.find_ancestor(exp.Ordered, exp.Window)
+    return call.name.upper() == "PROCTIME" and isinstance(window, exp.Ordered)
 
 
 def expanded_items(

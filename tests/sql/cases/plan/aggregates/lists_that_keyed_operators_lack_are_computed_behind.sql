@@ -26,6 +26,10 @@ SELECT region, MAX(amount) + 1 AS a FROM cdc GROUP BY region
 SELECT CONCAT('a', 'b') AS c FROM cdc GROUP BY region
 -- and: an aggregate that they lack
 SELECT region, ABS(SUM(amount)) AS a, STDDEV_POP(price) AS s FROM cdc GROUP BY region
+-- and: chance, which a replay would draw again
+SELECT region, ABS(MAX(amount)) AS a, RANDN() AS r FROM cdc GROUP BY region
+-- and: the clock
+SELECT region, ABS(MAX(amount)) AS a, NOW() AS t FROM cdc GROUP BY region
 -- ----- expected
 -- [1] ROUND of a maximum
 --   plan:
@@ -326,3 +330,19 @@ SELECT region, ABS(SUM(amount)) AS a, STDDEV_POP(price) AS s FROM cdc GROUP BY r
 --     FEED feed_0 (region, amount, price)
 --     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ABS(SUM(`amount`)) AS `a`, STDDEV_POP(`price`) AS `s` FROM feed_0 GROUP BY `region`
 --   digest: f27439686911e5b9
+-- [15] chance, which a replay would draw again
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT region, ABS(MAX(amount)) AS a, RANDN() AS r FROM cdc GROUP BY region
+--       |                                       ^^^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row
+-- [16] the clock
+--   error:
+--     error[PEN-5001]: a function that gives another value each time is not supported over rows that are kept: what it gave could not be taken back, or given again
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT region, ABS(MAX(amount)) AS a, NOW() AS t FROM cdc GROUP BY region
+--       |                                       ^^^
+--       = help: call it in the query that reads the table, where it is computed once for each row
