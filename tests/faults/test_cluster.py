@@ -14,6 +14,16 @@ import pytest
 from penstock.connector.failpoints import FOLDER_VARIABLE, VARIABLE
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline
 from tests.faults.test_kafka_sink import is_right, publishing
+from tests.faults.test_keyed_state import (
+    BY_BUCKET,
+    FOUR_BUCKETS,
+    PAIRS,
+    SIZES,
+    found_pairs,
+    found_sizes,
+    pairs,
+    sizes,
+)
 from tests.faults.workload import COPY, Workload
 from tests.integration.pipeline import wait_until
 from tests.spark_cluster import Cluster
@@ -73,6 +83,38 @@ def test_executors_and_their_workers_are_killed(
 
     assert workload.check_copy(job.project / "copied").findings == {}
     is_right(workload, target)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_keyed_operators_go_on_when_all_executors_have_been_replaced(
+    pipeline: Make, workload: Workload, cluster: Cluster
+) -> None:
+    """An aggregation and a join, by bucket: what an executor cached is gone, and others have the checkpoint alone."""
+    workload.write(2_000)
+    script = workload.script(BY_BUCKET + SIZES, PAIRS, batch=200)
+    job = pipeline(script, *NOW, *FOUR_BUCKETS, "--master", cluster.url)
+    job.start_clean()
+
+    def until_two_more(name: str) -> None:
+        done = job.batches(name)
+        job.until(lambda: job.batches(name) >= done + 2, f"two batches of {name}")
+
+    # one query after the other
+    for name in ("sizes", "pairs"):
+        until_two_more(name)
+        job.until(lambda: len(cluster.executors()) == 2, "two executors")
+        first = cluster.executors()
+        for executor in first:
+            os.kill(executor, signal.SIGKILL)
+            until_two_more(name)
+        assert not set(first) & set(cluster.executors())
+    job.finish(2 * CATCH_UP_S)
+
+    assert found_sizes(job) == sizes(workload)
+    assert found_pairs(job) == pairs(workload)
+    for name in ("sizes", "pairs"):
+        assert list((job.checkpoint(name) / "keyed" / "manifests").glob("*.json"))
 
 
 @pytest.mark.faults
