@@ -209,7 +209,8 @@ class JobState:
         self._activity = activity
         self._error: PenstockError | None = None
         self._started_ms = clock.now_ms()
-        self._ended_ms: int | None = None
+        self._began_ms = clock.monotonic_ms()
+        self._ran_ms: int | None = None
         self.done = Event()
 
     @property
@@ -220,15 +221,16 @@ class JobState:
 
     def progress(self) -> JobProgress:
         """Return all but the counts. To be read before them: of an ended job they are then final."""
-        now = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()
         with self._lock:
+            ran_ms = now_ms - self._began_ms if self._ran_ms is None else self._ran_ms
             return JobProgress(
                 name=self._name,
                 sink=self._sink,
                 status=self._status,
                 activity=self._activity,
                 started_ms=self._started_ms,
-                seconds=((self._ended_ms or now) - self._started_ms) / 1000,
+                seconds=ran_ms / 1000,
             )
 
     def set(self, status: JobStatus, activity: str) -> None:
@@ -239,7 +241,8 @@ class JobState:
     def end(self, status: JobStatus, error: PenstockError | None) -> None:
         """End the job; `error` is the cause of a failure."""
         with self._lock:
-            self._status, self._error, self._ended_ms = status, error, self._clock.now_ms()
+            self._status, self._error = status, error
+            self._ran_ms = self._clock.monotonic_ms() - self._began_ms
             self._activity = error.message if error else status.value
         try:
             self._at_end()

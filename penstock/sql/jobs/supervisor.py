@@ -241,7 +241,7 @@ class Supervisor:
     def _keep_running(self, query: StreamingQuery | None) -> None:
         failures = Failures()
         while True:
-            began_ms = self._clock.now_ms()
+            began_ms = self._clock.monotonic_ms()
             try:
                 if query is None:
                     query = self._start_query()
@@ -263,7 +263,7 @@ class Supervisor:
             if self._stop.is_set():
                 self._state.end(JobStatus.STOPPED, None)
                 return
-            ran_ms = self._clock.now_ms() - began_ms
+            ran_ms = self._clock.monotonic_ms() - began_ms
             decision = after_failure(self._settings.restarts, failures, ran_ms=ran_ms)
             if decision is None:
                 self._state.end(JobStatus.FAILED, _gave_up(failure, sum(self._restarts.values())))
@@ -337,8 +337,8 @@ class Supervisor:
         """Stop after the batch in flight has committed: Spark's own stop() interrupts it."""
         self._state.set(JobStatus.RUNNING, "stopping after the batch in flight")
         counted = self._counters.batches
-        deadline_ms = self._clock.now_ms() + self._settings.stop_limit_ms
-        while not self._stop_now.is_set() and self._clock.now_ms() < deadline_ms:
+        deadline_ms = self._clock.monotonic_ms() + self._settings.stop_limit_ms
+        while not self._stop_now.is_set() and self._clock.monotonic_ms() < deadline_ms:
             if _ended(query, 0):
                 break
             status = query.status

@@ -77,12 +77,12 @@ def take_rows(
 ) -> RowsEnd:
     """Write rows until there are enough of them, no more, or none for `timeout_ms`; for `limit_ms` at most."""
     clock = SystemClock()
-    began_ms = last_ms = clock.now_ms()
+    began_ms = last_ms = clock.monotonic_ms()
     written = 0
     while written < limit:
         status, ended = job.status, job.ended
         emission = job.take(TAKE_S)
-        now_ms = clock.now_ms()
+        now_ms = clock.monotonic_ms()
         if emission is not None:
             last_ms = now_ms
             rows = emission.batch.slice(0, limit - written)

@@ -209,7 +209,7 @@ class ScriptRun:
             return self._start(blank, one, script)
         if starts_refresh(one.statement) and self._mode is not RunMode.AVAILABLE_NOW:
             return self._keep_refreshed(blank, one)
-        began_ms = self._clock.now_ms()
+        began_ms = self._clock.monotonic_ms()
         try:
             if isinstance(one.statement, Select):
                 planner, show = self._planner(script), self._listener.rows_came
@@ -220,7 +220,7 @@ class ScriptRun:
             rows = self._immediate(one, script)
         except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
             return self._done(self._failed(blank, error))
-        seconds = (self._clock.now_ms() - began_ms) / 1000
+        seconds = (self._clock.monotonic_ms() - began_ms) / 1000
         stopped = isinstance(one.statement, Select) and rows is None
         self.interrupted = self.interrupted or stopped
         status = StatementStatus.STOPPED if stopped else StatementStatus.FINISHED
@@ -259,12 +259,12 @@ class ScriptRun:
     ) -> Callable[[], StatementResult]:
         """Return a function that waits for the end of a SELECT's rows; a bounded one is run at once."""
         self._watched.append(watched)
-        began_ms = self._clock.now_ms()
+        began_ms = self._clock.monotonic_ms()
 
         def end() -> StatementResult:
             watched.wait(self._clock, self._look)
             self._note(watched.error)
-            seconds = (self._clock.now_ms() - began_ms) / 1000
+            seconds = (self._clock.monotonic_ms() - began_ms) / 1000
             result = watched.result(replace(blank, seconds=seconds))
             self._listener.statement_ended(result)
             return result

@@ -197,6 +197,20 @@ def test_after_its_last_attempt_the_job_fails_and_says_how_often_it_tried():
     assert "gave up after 2 restarts" in run.supervisor.error.hint
 
 
+def test_a_clock_that_is_set_ahead_makes_no_count_new():
+    """A run is as long as it was, whatever the wall clock says; one that ran for long would count from 0."""
+    ahead = ScriptedQuery([])
+    run = Run(
+        ScriptedQuery([BROKER_GONE]), ahead, restarts=ExponentialDelay(attempts=1, jitter=0.0)
+    )
+    ahead.steps = [lambda: setattr(run.clock, "set_by_ms", 86_400_000), BROKER_GONE]
+
+    progress = run.to_end()
+
+    assert (progress.status, progress.restarts) == (JobStatus.FAILED, 1)
+    assert progress.seconds == 1.0
+
+
 def test_without_restarts_the_first_failure_is_the_jobs():
     """`none` means none."""
     run = Run(ScriptedQuery([RuntimeError("something")]), restarts=NoRestart())

@@ -261,11 +261,11 @@ class _Log:
         self._name = name
         self._group = group
         self._clock = SystemClock()
-        self._due_ms = self._clock.now_ms()
+        self._due_ms = self._clock.monotonic_ms()
 
     def write_when_due(self) -> None:
         """Write the line, if the last one is old enough and there is something to tell."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()
         status = self._job.status
         if now_ms >= self._due_ms and status.splits:
             self._due_ms = now_ms + LOG_INTERVAL_MS

@@ -183,20 +183,20 @@ class OverviewLog:
         self._unchanged_ms = unchanged_ms
         self._figures_ms = figures_ms
         self._last: dict[str, tuple[object, str, int]] = {}
-        """By pipeline: its state, what its last line had without the time, and when it was written."""
+        """By pipeline: its state, what its last line had without the time, and when it was written (monotonic)."""
 
-    def write(self, pipelines: Sequence[Document], now_ms: int) -> None:
-        """Log the pipelines at this time."""
+    def write(self, pipelines: Sequence[Document], now_ms: int, monotonic_ms: int) -> None:
+        """Log the pipelines at this time; how long lines are apart goes by a clock that nobody sets."""
         lines: list[str] = []
         pause_ms = self._figures_ms * len(pipelines)
         for each in pipelines:
             name, content = str(each["name"]), self._line(each, 0)
             state = (each["status"], each.get("restarts"))
             old_state, old_content, written_ms = self._last.get(name, (None, "", 0))
-            age_ms = now_ms - written_ms
+            age_ms = monotonic_ms - written_ms
             is_due = self._unchanged_ms is not None and age_ms >= self._unchanged_ms
             if state != old_state or (content != old_content and age_ms >= pause_ms) or is_due:
-                self._last[name] = (state, content, now_ms)
+                self._last[name] = (state, content, monotonic_ms)
                 lines.append(self._line(each, now_ms))
         if lines:
             self._write(lines)
@@ -211,7 +211,7 @@ def _repeating(
     def write_until_end() -> None:
         while not clock.wait(end, interval_ms):
             now_ms = clock.now_ms()
-            log.write(pipeline_documents(processes(), now_ms), now_ms)
+            log.write(pipeline_documents(processes(), now_ms), now_ms, clock.monotonic_ms())
 
     thread = Thread(target=write_until_end, name="penstock overview", daemon=True)
     thread.start()

@@ -105,7 +105,7 @@ def showing(
                 with _logging(board, clock, interval_ms, log):
                     yield
             finally:  # how each ended
-                log.write([job.observed for job in board.jobs()], clock.now_ms())
+                _log(board, clock, log)
         case ProgressMode.NONE:
             yield
 
@@ -278,7 +278,11 @@ def _log_until(
     board: JobBoard, clock: Clock, end: Event, log: ProgressLog, interval_ms: int
 ) -> None:
     while not clock.wait(end, interval_ms):
-        log.write([job.observed for job in board.jobs()], clock.now_ms())
+        _log(board, clock, log)
+
+
+def _log(board: JobBoard, clock: Clock, log: ProgressLog) -> None:
+    log.write([job.observed for job in board.jobs()], clock.now_ms(), clock.monotonic_ms())
 
 
 class ProgressLog:
@@ -298,19 +302,19 @@ class ProgressLog:
         self._ends = ends
         self._line = line
         self._last: dict[str, tuple[str, int]] = {}
-        """By query: the content of its last line, except for what passing time changes, and when it was written."""
+        """By query: the content of its last line, but for what passing time changes, and its time (monotonic)."""
 
-    def write(self, jobs: list[ObservedJob], now_ms: int) -> None:
-        """Log the jobs at this time."""
+    def write(self, jobs: list[ObservedJob], now_ms: int, monotonic_ms: int) -> None:
+        """Log the jobs at this time; how long lines are apart goes by a clock that nobody sets."""
         for job in jobs:
             name, status = job.progress.name, job.progress.status
             if status.final and status not in self._ends:
                 continue
             state = _state(job, now_ms)
             before, written_ms = self._last.get(name, ("", 0))
-            is_due = not status.final and now_ms - written_ms >= UNCHANGED_INTERVAL_MS
+            is_due = not status.final and monotonic_ms - written_ms >= UNCHANGED_INTERVAL_MS
             if state != before or is_due:
-                self._last[name] = (state, now_ms)
+                self._last[name] = (state, monotonic_ms)
                 self._write(self._line(job, now_ms))
 
 

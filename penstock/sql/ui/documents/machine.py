@@ -79,12 +79,15 @@ class Examination:
     _lock: Lock = field(default_factory=Lock)
     _running: bool = False
     _at_ms: int | None = None
+    _looked_ms: int | None = None
+    """When it ended, by the monotonic clock: the wall clock may be set, and `_at_ms` is shown only."""
     _findings: tuple[Finding, ...] = ()
 
     def document(self, look: Callable[[], Iterable[Finding]]) -> Document:
         """Describe the last findings; begins to `look` where there are none, or old ones."""
         with self._lock:
-            is_due = self._at_ms is None or self.clock.now_ms() - self._at_ms > FRESH_MS
+            looked_ms = self._looked_ms
+            is_due = looked_ms is None or self.clock.monotonic_ms() - looked_ms > FRESH_MS
             starts = is_due and not self._running
             self._running = self._running or starts
         if starts:
@@ -103,7 +106,8 @@ class Examination:
             text = f"{type(error).__name__}: {error}"
             found = (Finding(subject="doctor", level=Level.FAILURE, text=text),)
         with self._lock:
-            self._findings, self._at_ms, self._running = found, self.clock.now_ms(), False
+            self._findings, self._running = found, False
+            self._at_ms, self._looked_ms = self.clock.now_ms(), self.clock.monotonic_ms()
 
 
 def findings(project: Project, catalog_url: str | None) -> Iterable[Finding]:

@@ -100,10 +100,10 @@ def test_a_log_has_what_changed_and_the_rest_once_in_a_while() -> None:
     log = OverviewLog(
         written.extend, lambda each, now_ms: f"{now_ms} {overview_line(each)}", unchanged_ms=60_000
     )
-    log.write([FAILED], 1_000)
-    log.write([FAILED], 6_000)
-    log.write([FAILED | {"restarts": 2}], 11_000)
-    log.write([FAILED | {"restarts": 2}], 71_000)
+    log.write([FAILED], 1_000, 1_000)
+    log.write([FAILED], 6_000, 6_000)
+    log.write([FAILED | {"restarts": 2}], 11_000, 11_000)
+    log.write([FAILED | {"restarts": 2}], 71_000, 71_000)
 
     assert [line.split()[0] for line in written] == ["1000", "11000", "71000"]
 
@@ -120,7 +120,19 @@ def test_a_log_of_many_pipelines_has_their_figures_less_often() -> None:
     for second in range(0, 35, 5):
         many = [RUNNING | {"name": f"p{n}", "lag_records": second} for n in range(30)]
         many[7]["status"] = "failed" if second >= 10 else "running"
-        log.write(many, second * 1_000)
+        log.write(many, second * 1_000, second * 1_000)
 
     times = [int(line.split()[0]) for line in written]
     assert [times.count(at) for at in (0, 5_000, 10_000, 15_000, 30_000)] == [30, 0, 1, 0, 29]
+
+
+def test_a_clock_that_is_set_back_silences_no_log() -> None:
+    """Lines show the time of the wall, and are a minute apart by one that nobody sets."""
+    written: list[str] = []
+    log = OverviewLog(
+        written.extend, lambda each, now_ms: f"{now_ms} {overview_line(each)}", unchanged_ms=60_000
+    )
+    log.write([FAILED], 9_000_000, 1_000)
+    log.write([FAILED], 1_000, 61_000)
+
+    assert [line.split()[0] for line in written] == ["9000000", "1000"]

@@ -143,8 +143,8 @@ def test_a_document_has_the_figures_and_the_sentence():
     lines = []
     silent = split("pay-1", watermark_ms=None, quiet_since_ms=NOW - 1_200_000)
     log = ProgressLog(lines.append, line=json_line, ends=frozenset(JobStatus))
-    log.write([progress(watermark_ms=None, batches_here=reading(silent))], NOW)
-    log.write([progress(status=JobStatus.FINISHED, activity="finished")], NOW + 1_000)
+    log.write([progress(watermark_ms=None, batches_here=reading(silent))], NOW, NOW)
+    log.write([progress(status=JobStatus.FINISHED, activity="finished")], NOW + 1_000, NOW + 1_000)
     first, last = map(json.loads, lines)
 
     assert first["time"] == "2026-01-01T00:02:00.000Z"
@@ -164,7 +164,7 @@ def test_a_query_that_fails_while_others_go_on_is_told_at_once_and_once():
     failed = progress(status=JobStatus.FAILED, name="a", sink="a", last_error="no such topic")
     done = progress(status=JobStatus.FINISHED, name="b", sink="b")
     for minute in range(3):
-        log.write([failed, done, progress()], NOW + minute * 60_000)
+        log.write([failed, done, progress()], NOW + minute * 60_000, NOW + minute * 60_000)
 
     assert [line.split()[2] for line in lines] == ["a:", "revenue:", "revenue:", "revenue:"]
     assert "failed: no such topic" in lines[0]
@@ -177,7 +177,7 @@ def test_a_batch_that_begins_to_take_long_is_a_change():
     job = progress(batches_here=replace(fine, running_since_ms=NOW))
     log = ProgressLog(lines.append)
     for seconds in (1, 5, 11, 20):
-        log.write([job], NOW + seconds * 1000)
+        log.write([job], NOW + seconds * 1000, NOW + seconds * 1000)
 
     assert len(lines) == 2
     assert lines[1].endswith("batch 13 runs for 11 s (median 500 ms)")
@@ -289,7 +289,7 @@ def test_the_board_shows_only_what_runs():
 def test_log_lines_begin_with_the_time():
     """In UTC, as watermarks are."""
     lines = []
-    ProgressLog(lines.append).write([progress()], NOW)
+    ProgressLog(lines.append).write([progress()], NOW, 0)
 
     assert lines == [f"2026-01-01 00:02:00Z {log_line(progress(), NOW)}"]
 
@@ -299,14 +299,26 @@ def test_a_query_of_which_nothing_changed_has_a_log_line_a_minute():
     lines = []
     log = ProgressLog(lines.append)
     still, other = progress(rows_per_second=9.0), progress(name="quickstart/b", sink="b")
-    log.write([still], NOW)
+    log.write([still], NOW, NOW)
     for seconds in range(5, 60, 5):
-        log.write([progress(rows_per_second=8.0), other], NOW + seconds * 1000)
+        log.write(
+            [progress(rows_per_second=8.0), other], NOW + seconds * 1000, NOW + seconds * 1000
+        )
     assert [line.split()[2] for line in lines] == ["revenue:", "b:"]
 
-    log.write([still, other], NOW + 60_000)
-    log.write([progress(batch_id=13, batches=14), other], NOW + 61_000)
+    log.write([still, other], NOW + 60_000, NOW + 60_000)
+    log.write([progress(batch_id=13, batches=14), other], NOW + 61_000, NOW + 61_000)
     assert [line.split()[2] for line in lines] == ["revenue:", "b:", "revenue:", "revenue:"]
+
+
+def test_a_clock_that_is_set_back_silences_no_log():
+    """Lines show the time of the wall, and are a minute apart by one that nobody sets."""
+    lines = []
+    log = ProgressLog(lines.append)
+    log.write([progress()], NOW, 1_000)
+    log.write([progress()], NOW - 3_600_000, 61_000)
+
+    assert [line.split()[1] for line in lines] == ["00:02:00Z", "23:02:00Z"]
 
 
 # --- the closing summary names what held a watermark back and what came late ---

@@ -105,6 +105,25 @@ def test_nobody_waits_for_an_examination_and_one_runs_at_a_time() -> None:
     assert doctor.looks == 2
 
 
+def test_an_examination_is_old_by_a_clock_that_nobody_sets() -> None:
+    """Set ahead, the wall clock would have it begun at each look, and set back, never again."""
+    clock, doctor = MovedClock(), Doctor()
+    examination = Examination(clock=clock)
+    doctor.end.set()
+    examination.document(doctor.look)
+    wait_for(examination, doctor)
+
+    clock.set_by_ms = 10 * FRESH_MS
+    assert not examination.document(doctor.look)["running"]
+    clock.set_by_ms = -10 * FRESH_MS
+    clock.now += FRESH_MS + 1
+    doctor.end.clear()
+    assert examination.document(doctor.look)["running"]
+    doctor.end.set()
+    wait_for(examination, doctor)
+    assert doctor.looks == 2
+
+
 def test_an_examination_that_breaks_is_over() -> None:
     """The page says so, and the next look may go well."""
 
