@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
+from penstock.sql.held_folder import hold_folder
 from penstock.sql.ui.access import TOKEN_BYTES
 from penstock.sql.ui.documents.fields import VERSION_PATH, Document
 
@@ -32,6 +32,9 @@ ANSWER_S = 1.0
 
 MOST_BYTES = 64_000_000
 """Of an answer that are read."""
+
+FOLDER = "penstock-pages-"
+"""Begins the names of folders with a supervisor's token."""
 
 FIELDS = ("tables", "batches_recent", "operators", "sinks")
 """What the page of a process has beside its reports."""
@@ -49,13 +52,19 @@ class PageToken:
 
 @contextmanager
 def page_token() -> Iterator[PageToken]:
-    """Make a token for the processes of a supervisor, in a file of this user's, which is there while the block runs."""
-    with tempfile.TemporaryDirectory(prefix="penstock-pages-") as folder:
-        file = Path(folder) / "token"
+    """Make a token for the processes of a supervisor, in a file of this user's, which is there while the block runs.
+
+    Those of supervisors that were killed are removed.
+    """
+    folder = hold_folder(FOLDER)
+    try:
+        file = folder.path / "token"
         file.touch(mode=0o600)
         text = secrets.token_urlsafe(TOKEN_BYTES)
         file.write_text(text, encoding="ascii")
         yield PageToken(text=text, file=file)
+    finally:
+        folder.remove()
 
 
 Fetch = Callable[[str, str], str]

@@ -5,7 +5,8 @@ A line with `time`, `name` and `status` is the document of a pipeline (`job_docu
 
 Each has the mark that the supervisor gave the process: records, drivers and functions of users write onto the same
 stderr, and must not say for a pipeline that it has failed, nor where the supervisor's token is sent. The process takes
-it out of its environment before it starts others, which run these functions.
+it out of its environment before it starts others, which run these functions. It keeps off mistakes, not whoever has
+this user's account: Linux shows the environment that a process began with to its own user, who may trace it as well.
 """
 
 from __future__ import annotations

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
 
 from penstock.catalog.secrets.crypto import KEY_FILE_VARIABLE, KEY_VARIABLE
+from penstock.sql.held_folder import hold_folder
 
 FOLDER = "penstock-key-of-"
 HIDDEN = (KEY_VARIABLE, "PENSTOCK_TLS_KEYSTORE_PASSWORD")
@@ -48,41 +47,9 @@ def java_environment() -> Iterator[None]:
 
 def _key_file(keys: str) -> Path:
     """Write keys to a file in a folder of this user only, which goes when the process ends."""
-    _remove_stale_folders()
-    folder = mkdtemp(prefix=f"{FOLDER}{os.getpid()}-")  # mode 0700
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _hold(Path(folder))
-    file = Path(folder) / "secret.key"
+    folder = hold_folder(FOLDER)
+    atexit.register(folder.remove)
+    file = folder.path / "secret.key"
     file.touch(mode=0o600)
     file.write_text("\n".join(keys.replace(",", " ").split()) + "\n", encoding="utf-8")
     return file
-
-
-def _hold(folder: Path) -> None:
-    """Lock a folder until this process ends, however it ends."""
-    with suppress(
-        ImportError, OSError
-    ):  # Windows has no such locks: there nothing is removed by another process
-        import fcntl
-
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
-
-
-def _remove_stale_folders() -> None:
-    """Remove the keys of killed processes of this user.
-
-    A lock shows that: process ids differ in another container, which may share the folder.
-    """
-    with suppress(ImportError):
-        import fcntl
-
-        for folder in Path(gettempdir()).glob(f"{FOLDER}*"):
-            with suppress(OSError):
-                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                try:
-                    if os.fstat(opened).st_uid == os.geteuid() and any(folder.iterdir()):
-                        # one without a file is being made
-                        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        shutil.rmtree(folder, ignore_errors=True)
-                finally:
-                    os.close(opened)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -73,3 +76,33 @@ def test_a_process_that_does_not_answer_is_not_waited_for() -> None:
     ) == {"sinks": [1]}
     assert LivePages(token="t", fetch=lambda *_: "<html>").pipeline(process("http://x/"), "a") == {}
     assert asked == ["http://127.0.0.1:9/api/v1/pipelines/shop/a%20b%3Fc"]
+
+
+KILLED = """
+import os, signal
+from penstock.sql.processes.live_pages import page_token
+with page_token() as token:
+    print(token.file, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_token_of_a_killed_supervisor_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that runs keeps its own, and what is no folder of a supervisor stays."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    other = tmp_path / "penstock-pages-of-somebody"
+    other.write_text("no folder")
+    with page_token() as running:
+        died = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, check=False)
+        left = Path(died.stdout.decode().strip())
+        there = left.exists()
+        with page_token():
+            pass
+        assert there
+        assert not left.parent.exists()
+        assert running.file.exists()
+
+    assert list(tmp_path.iterdir()) == [other]
