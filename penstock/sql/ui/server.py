@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -34,6 +34,9 @@ MOST_CONNECTIONS = 250
 
 HEADERS_S = 15.0
 """How long a connection may take from its begin, or from its last answer, to the end of a request's headers."""
+
+HANDSHAKE_S = 10.0
+"""How long the TLS handshake of a connection may take: before its end the server does not count it."""
 
 STOP_S = 5
 """How long the end waits for the server's thread."""
@@ -73,6 +76,19 @@ def _silent(connections: Iterable[object]) -> list[_PageProtocol]:
     return [each for each in connections if isinstance(each, _PageProtocol) and each.asks_nothing()]
 
 
+class _PageLoop(asyncio.SelectorEventLoop):
+    """An event loop that closes a connection whose TLS handshake does not end: asyncio gives it a minute.
+
+    uvicorn passes no such limit on, and knows a connection only once that is over.
+    """
+
+    async def create_server(self, *arguments: Any, **options: Any) -> asyncio.Server:
+        """Listen, as asyncio does."""
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = HANDSHAKE_S
+        return await super().create_server(*arguments, **options)
+
+
 class _PageServer(uvicorn.Server):
     """A server that wakes up once a second while nobody asks, and at its end: uvicorn's does ten times a second.
 
@@ -82,6 +98,11 @@ class _PageServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ending: Ending) -> None:
         super().__init__(config)
         self._ending = ending
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the end, on the calling thread."""
+        with asyncio.Runner(loop_factory=_PageLoop) as runner:
+            runner.run(self.serve(sockets=sockets))
 
     async def main_loop(self) -> None:
         """Refresh the headers' date each second until the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from contextlib import ExitStack
 from http.client import HTTPConnection
@@ -17,10 +18,12 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import CatalogError, ConfigError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui import server
+from penstock.sql.ui.access import page_access
 from penstock.sql.ui.application import StatusView
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
 from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of
+from tests.sql.ui.certificates import certificate
 
 
 @pytest.fixture
@@ -88,6 +91,21 @@ def test_a_connection_that_asks_for_nothing_is_closed(view, monkeypatch):
                 answer += received
             assert answer.count(b"HTTP/1.1 200") == 1
         assert [events.readline() for _ in range(4)][-1]
+
+
+def test_a_connection_that_begins_no_tls_is_closed(view, tmp_path, monkeypatch):
+    """Silent, or within its handshake: the server counts a connection only behind that. Others are answered."""
+    monkeypatch.setattr(server, "HANDSHAKE_S", 0.5)
+    cert, key = certificate(tmp_path)
+    access = page_access(certificate=cert, key=key)
+    trusting = ssl.create_default_context(cafile=str(cert))
+    with serving_pages(view, access, port=0) as url:
+        address = urlsplit(url)
+        for sent in (b"", b"\x16\x03\x01"):
+            with socket.create_connection((address.hostname, address.port), timeout=20) as waiting:
+                waiting.sendall(sent)
+                assert waiting.recv(1) == b""
+        assert urlopen(f"{url}healthz", timeout=60, context=trusting).status == 200
 
 
 class Clock:
