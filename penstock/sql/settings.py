@@ -135,6 +135,15 @@ TARGET = Option(
     flink=None,
 )
 
+SPLIT_METRICS = Option(
+    key="metrics.per-split",
+    type=enum_type("auto", "true", "false"),
+    default="auto",
+    doc="Whether metrics have series of each split of a table, twelve of one: auto where it has at most 100 splits, "
+    "true where it has at most 10,000, false nowhere. Those of whole tables are there all the same.",
+    flink=None,
+)
+
 SETTINGS = (
     PIPELINE_NAME,
     CHECKPOINT_DIR,
@@ -144,6 +153,7 @@ SETTINGS = (
     STATE_TTL,
     ONE_TASK_RECORDS,
     KEYED_BUCKETS,
+    SPLIT_METRICS,
     TARGET,
 )
 
@@ -250,6 +260,24 @@ def with_jitter(strategy: RestartStrategy, delay_ms: int, chance: float) -> int:
     if not isinstance(strategy, ExponentialDelay):
         return delay_ms
     return round(delay_ms * (1 + strategy.jitter * (2 * chance - 1)))
+
+
+MOST_SPLITS = 100
+"""Splits of a table up to which each has series of its own: some 1,200. Above it the table has its sums only."""
+
+MOST_SPLITS_ASKED = 10_000
+"""The same where series of splits are asked for: 120,000 of a table are what a Prometheus takes."""
+
+
+def split_limit(settings: Mapping[str, str]) -> int:
+    """Return the number of splits of a table up to which metrics have series of each. Raises OptionError."""
+    asked = {key: value for key, value in settings.items() if key == SPLIT_METRICS.key}
+    match resolve(asked, (SPLIT_METRICS,), owner="SET").get(SPLIT_METRICS):
+        case "true":
+            return MOST_SPLITS_ASKED
+        case "false":
+            return 0
+    return MOST_SPLITS
 
 
 _DEFAULT = ExponentialDelay()

@@ -28,6 +28,7 @@ from penstock.sql.settings import (
     check_settings,
     engine_conf,
     restart_strategy,
+    split_limit,
 )
 from penstock.sql.statements.statement import ResetOption, SetOption
 from tests.sql.sql_objects import new_namespace
@@ -234,3 +235,19 @@ def test_the_target_of_a_run_is_given_by_the_project_alone() -> None:
     assert isinstance(reset, ResetOption)
     set_option(reset, settings)
     assert settings == {"penstock.target": "prod"}
+
+
+@pytest.mark.parametrize(
+    ("value", "splits"), [(None, 100), ("auto", 100), ("TRUE", 10_000), ("false", 0)]
+)
+def test_series_of_splits_are_bounded(value: str | None, splits: int) -> None:
+    """Also where they are asked for: a table may have any number of splits."""
+    settings = {} if value is None else {"metrics.per-split": value}
+
+    assert split_limit(settings | {"pipeline.name": "p"}) == splits
+
+
+def test_a_choice_of_series_that_is_none_is_refused() -> None:
+    """By SET, before anything starts."""
+    with pytest.raises(OptionError, match="per-split"):
+        check_settings({"metrics.per-split": "always"})

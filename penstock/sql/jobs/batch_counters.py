@@ -17,6 +17,7 @@ from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import distinct_names
+from penstock.sql.settings import MOST_SPLITS
 
 DURATION_BOUNDS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the buckets of batch durations; one more bucket has what is longer."""
@@ -102,7 +103,8 @@ class JobBatches:
     `left_out` is what becomes of their bad records.
     `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source,
     `offset_commits` how those of consumer groups ended, by the number of the source.
-    `plan` is that of the last start, `checkpoint` the directory of its checkpoint.
+    `plan` is that of the last start, `checkpoint` the directory of its checkpoint. Metrics have series of each split of
+    tables of up to `split_limit` splits.
     """
 
     sources: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ class JobBatches:
     plan: PlanRecord | None = None
     checkpoint: str | None = None
     offset_commits: Mapping[int, OffsetCommits] = field(default_factory=dict)
+    split_limit: int = MOST_SPLITS
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

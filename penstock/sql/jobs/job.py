@@ -18,7 +18,7 @@ from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.lease import PipelineLease, hold_lease, hold_leases, table_lease
 from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.settings import DEFAULT_RESTART, STOP_LIMIT_MS, RestartStrategy
+from penstock.sql.settings import DEFAULT_RESTART, MOST_SPLITS, STOP_LIMIT_MS, RestartStrategy
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Leases
@@ -167,17 +167,20 @@ def start_job(
     resources: tuple[object, ...] = (),
     on_failure: Callable[[], None] = lambda: None,
     stop_limit_ms: int = STOP_LIMIT_MS,
+    split_limit: int = MOST_SPLITS,
 ) -> Job:
     """Acquire the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
 
     A `lease` that is held already passes to the job, which releases it at its end; `also` are the others that the
     query needs. `resources` stay open as long as the job. `on_failure` is called, on the job's own thread, when it
-    has failed permanently. `stop_limit_ms` is what the batch in flight gets at a stop. Raises PipelineLockedError
-    when another runner holds the pipeline (of INSERT .. VALUES: the table), InputError when the sink's target or
-    the checkpoint does not fit, RunError when the query cannot be started.
+    has failed permanently. `stop_limit_ms` is what the batch in flight gets at a stop, `split_limit`: see `JobBatches`.
+    Raises PipelineLockedError when another runner holds the pipeline (of INSERT .. VALUES: the table), InputError when
+    the sink's target or the checkpoint does not fit, RunError when the query cannot be started.
     """
     clock = clock or SystemClock()
-    settings = SupervisorSettings(trigger=trigger, restarts=restarts, stop_limit_ms=stop_limit_ms)
+    settings = SupervisorSettings(
+        trigger=trigger, restarts=restarts, stop_limit_ms=stop_limit_ms, split_limit=split_limit
+    )
     if not query.is_stream:
         with table_lease(leases, query.sink, clock, statement=query.statement_digest) as table:
             supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=table.lost)
@@ -229,6 +232,7 @@ def start_jobs(
     held: MutableMapping[str, PipelineLease] | None = None,
     resources: tuple[object, ...] = (),
     stop_limit_ms: int = STOP_LIMIT_MS,
+    split_limit: int = MOST_SPLITS,
 ) -> list[Job]:
     """Start the queries of one statement: when one of them fails, the others finish their batch and stop.
 
@@ -255,6 +259,7 @@ def start_jobs(
                 resources=resources,
                 on_failure=stop_all,
                 stop_limit_ms=stop_limit_ms,
+                split_limit=split_limit,
             )
         except Exception as error:
             stop_all()

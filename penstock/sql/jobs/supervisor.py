@@ -32,6 +32,7 @@ from penstock.sql.jobs.progress import (
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import (
+    MOST_SPLITS,
     STOP_LIMIT_MS,
     Failures,
     RestartStrategy,
@@ -93,6 +94,7 @@ class SupervisorSettings:
     trigger: Trigger
     restarts: RestartStrategy
     stop_limit_ms: int = STOP_LIMIT_MS
+    split_limit: int = MOST_SPLITS
 
 
 class Supervisor:
@@ -191,6 +193,7 @@ class Supervisor:
             dead_letters=self._query.commits.dead_letters(),
             plan=self._query.plan,
             checkpoint=self._query.checkpoint,
+            split_limit=self._settings.split_limit,
         )
 
     def start(self) -> None:

@@ -32,7 +32,7 @@ from penstock.sql.jobs.batch_counters import (
     LeftOutRecords,
 )
 from penstock.sql.metrics import families as f
-from penstock.sql.metrics.families import FAMILIES, MOST_SPLITS, MetricFamily, MetricKind
+from penstock.sql.metrics.families import FAMILIES, MetricFamily, MetricKind
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.observation.split_states import SplitPhase, holders, phase_of
 
@@ -64,14 +64,11 @@ PHASES = {
 
 
 class PipelineCollector(Collector):
-    """Collects the metrics of the jobs that `jobs` returns. `split_limit`: see MOST_SPLITS."""
+    """Collects the metrics of the jobs that `jobs` returns."""
 
-    def __init__(
-        self, jobs: Callable[[], Sequence[Job]], clock: Clock, *, split_limit: int = MOST_SPLITS
-    ) -> None:
+    def __init__(self, jobs: Callable[[], Sequence[Job]], clock: Clock) -> None:
         self._jobs = jobs
         self._clock = clock
-        self._split_limit = split_limit
 
     def describe(self) -> Iterable[Metric]:
         """Return all families without values, so that registering does not read the jobs."""
@@ -132,38 +129,15 @@ class PipelineCollector(Collector):
             samples.add(f.STATE_COMMIT, job.name, commit_ms / 1000, label)
         if batches.last is not None:
             for number, (name, source) in enumerate(zip(names, batches.last.sources, strict=False)):
-                self._add_source(samples, job, name, source)
-                if source.state is not None:
-                    _add_alignment(samples, job, name, source.state, batches, number)
-                    self._add_history(samples, job, name, source.state, batches.history, number)
-
-    def _add_source(
-        self, samples: _Samples, job: JobProgress, table: str, source: SourceMetrics
-    ) -> None:
-        state = source.state
-        if state is None:
-            return
-        _add_time(samples, f.WATERMARK, job, state.watermark_ms, table)
-        lags = source.lags
-        if job.lag_records is not None:  # else the sources do not answer, and the lag is not known
-            samples.add(f.LAG, job.name, sum(lags), table)
-            samples.add(f.LAG_MAX, job.name, max(lags, default=0), table)
-        phases = [phase_of(split, lag) for split, lag in zip(state.splits, lags, strict=True)]
-        for phase in SplitPhase:
-            samples.add(f.SPLITS, job.name, phases.count(phase), table, phase.value)
-        if (spread_ms := _spread_ms(state)) is not None:
-            samples.add(f.SPREAD, job.name, spread_ms / 1000, table)
-        if len(state.splits) <= self._split_limit:
-            held = holders(state)
-            for split, lag, phase in zip(state.splits, lags, phases, strict=True):
-                labels = (table, split.split_id)
-                samples.add(f.SPLIT_POSITION, job.name, split.end, *labels)
-                samples.add(f.SPLIT_END, job.name, split.end + lag, *labels)
-                samples.add(f.SPLIT_LAG, job.name, lag, *labels)
-                _add_time(samples, f.SPLIT_WATERMARK, job, split.watermark_ms, *labels)
-                for each in SplitPhase:
-                    samples.add(f.SPLIT_STATE, job.name, int(each is phase), *labels, each.value)
-                samples.add(f.SPLIT_HOLDS, job.name, int(split.split_id in held), *labels)
+                if (state := source.state) is None:
+                    continue
+                by_split = len(state.splits) <= batches.split_limit
+                _add_source(samples, job, name, source, by_split=by_split)
+                _add_alignment(samples, job, name, state, batches, number)
+                oldest_ms = batches.history.oldest_unread_ms(number)
+                _add_time(samples, f.OLDEST_UNREAD, job, oldest_ms, name)
+                if by_split:
+                    self._add_history(samples, job, name, state, batches.history, number)
 
     def _add_history(
         self,
@@ -174,9 +148,6 @@ class PipelineCollector(Collector):
         history: BatchHistory,
         number: int,
     ) -> None:
-        _add_time(samples, f.OLDEST_UNREAD, job, history.oldest_unread_ms(number), table)
-        if len(state.splits) > self._split_limit:
-            return
         spent_ms = history.spent_ms(self._clock.now_ms())
         for split in state.splits:
             for family, phase in (
@@ -185,6 +156,36 @@ class PipelineCollector(Collector):
             ):
                 ms = spent_ms.get(((number, split.split_id), phase), 0)
                 samples.add(family, job.name, ms / 1000, table, split.split_id)
+
+
+def _add_source(
+    samples: _Samples, job: JobProgress, table: str, source: SourceMetrics, *, by_split: bool
+) -> None:
+    state = source.state
+    if state is None:
+        return
+    _add_time(samples, f.WATERMARK, job, state.watermark_ms, table)
+    lags = source.lags
+    if job.lag_records is not None:  # else the sources do not answer, and the lag is not known
+        samples.add(f.LAG, job.name, sum(lags), table)
+        samples.add(f.LAG_MAX, job.name, max(lags, default=0), table)
+    phases = [phase_of(split, lag) for split, lag in zip(state.splits, lags, strict=True)]
+    for phase in SplitPhase:
+        samples.add(f.SPLITS, job.name, phases.count(phase), table, phase.value)
+    if (spread_ms := _spread_ms(state)) is not None:
+        samples.add(f.SPREAD, job.name, spread_ms / 1000, table)
+    if not by_split:
+        return
+    held = holders(state)
+    for split, lag, phase in zip(state.splits, lags, phases, strict=True):
+        labels = (table, split.split_id)
+        samples.add(f.SPLIT_POSITION, job.name, split.end, *labels)
+        samples.add(f.SPLIT_END, job.name, split.end + lag, *labels)
+        samples.add(f.SPLIT_LAG, job.name, lag, *labels)
+        _add_time(samples, f.SPLIT_WATERMARK, job, split.watermark_ms, *labels)
+        for each in SplitPhase:
+            samples.add(f.SPLIT_STATE, job.name, int(each is phase), *labels, each.value)
+        samples.add(f.SPLIT_HOLDS, job.name, int(split.split_id in held), *labels)
 
 
 def _add_commits(samples: _Samples, job: JobProgress, batches: JobBatches) -> None:

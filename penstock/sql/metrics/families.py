@@ -1,16 +1,13 @@
 """The metrics that are exported: name, type, unit, labels and meaning of each.
 
 Names follow OpenMetrics: base units, `_total` for counters, times as timestamps (PromQL subtracts them from `time()`).
-No label grows without bound: those of single splits are exported up to MOST_SPLITS of a table.
+No label grows without bound: those of single splits are exported as far as `metrics.per-split` says.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-
-MOST_SPLITS = 100
-"""Splits of a table up to which each has series of its own: some 600 series. Above it the table has its sums only."""
 
 
 class MetricKind(Enum):

@@ -53,7 +53,7 @@ from penstock.sql.runner.summary import (
     with_jobs,
     with_refreshes,
 )
-from penstock.sql.settings import CHECKPOINT_INTERVAL, restart_strategy
+from penstock.sql.settings import CHECKPOINT_INTERVAL, restart_strategy, split_limit
 from penstock.sql.statements.statement import (
     Explain,
     ResetOption,
@@ -322,6 +322,7 @@ class ScriptRun:
                 held=self._unused_leases,
                 resources=(script,),
                 stop_limit_ms=self._stop.limit_ms,
+                split_limit=split_limit(self._context.settings),
             )
         except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
             return self._done(self._failed(blank, error))

@@ -63,7 +63,7 @@ from penstock.sql.session.reading import (
     stream_frame,
     table_frame,
 )
-from penstock.sql.settings import CARRIED, check_settings, restart_strategy
+from penstock.sql.settings import CARRIED, check_settings, restart_strategy, split_limit
 from penstock.sql.spark_process.jvm import launch_jvm, log_files
 from penstock.sql.spark_process.spark_session import (
     DEFAULT_MASTER,
@@ -362,6 +362,7 @@ class Session:
             trigger=trigger or self.plan_trigger(bounded=bounded),
             leases=self.catalog.leases,
             restarts=restart_strategy(self.settings),
+            split_limit=split_limit(self.settings),
         )
         self._jobs += jobs
         self.refresh()  # the first rows of a table make it one that Spark reads by itself

@@ -59,6 +59,17 @@ class Run:
         return self.supervisor.progress()
 
 
+def test_a_job_has_the_number_of_splits_up_to_which_each_has_series():
+    """As its file's settings had it at the start."""
+    settings = SupervisorSettings(
+        trigger=AvailableNow(), restarts=DEFAULT_RESTART, split_limit=10_000
+    )
+    asked = Supervisor(ScriptedInsert(starts=[]), settings=settings, clock=MovedClock())
+
+    assert asked.batches().split_limit == 10_000
+    assert Run().supervisor.batches().split_limit == 100
+
+
 def test_a_query_that_ends_by_itself_finishes_the_job():
     """Every batch is counted, and the end is told once."""
     run = Run(ScriptedQuery([0, 1, 2, END]), rows={0: 5, 1: 6, 2: 7})

@@ -15,6 +15,7 @@ from penstock.sql.jobs.job import Job
 from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
 from penstock.sql.observation.pipeline import JobStatus, PipelineTraits
+from penstock.sql.settings import MOST_SPLITS
 from tests.sql.run.scripted import batch
 
 NOON_MS = 1_767_268_800_000
@@ -79,6 +80,7 @@ class MeteredRunner:
     lag_known: bool = True
     traits: PipelineTraits = PipelineTraits()  # noqa: RUF009 - frozen
     restart_reasons: dict[str, int] = field(default_factory=dict)
+    split_limit: int = MOST_SPLITS
     done: Event = field(default_factory=Event)
     error: PenstockError | None = None
 
@@ -118,6 +120,7 @@ class MeteredRunner:
             offset_commits=self.offset_commits,
             dead_letters=self.commits.dead_letters(),
             plan=self.plan,
+            split_limit=self.split_limit,
         )
 
     def request_stop(self, *, now: bool = False) -> None:

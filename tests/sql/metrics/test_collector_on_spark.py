@@ -70,6 +70,22 @@ def test_the_mode_is_that_in_which_the_query_runs(
     assert (guarantee, found, sink) == ("none", mode, "nowhere")
 
 
+def test_single_splits_have_series_as_the_settings_say(pipeline: Pipeline) -> None:
+    """As they are at the start of the query; the table has its own all the same."""
+    topic = pipeline.table("events", TIMED)
+    pipeline.write(topic, ["10:00:00"])
+    insert = "INSERT INTO nowhere SELECT id FROM events"
+    with_splits = in_batches(pipeline.start(insert), 1)
+    assert scraped(with_splits, "penstock_split_position")
+    with_splits.stop()
+    pipeline.session.sql("SET 'metrics.per-split' = 'false'")
+    pipeline.write(topic, ["10:00:01"])
+    without = in_batches(pipeline.start(insert), 1)
+
+    assert scraped(without, "penstock_split_position") == {}
+    assert scraped(without, "penstock_lag_records") == {("events",): 0}
+
+
 def test_late_rows_are_those_of_the_table_that_they_were_read_from(pipeline: Pipeline) -> None:
     """Of two tables whose windows are closed, one has a row of an hour before."""
     topics = [pipeline.table("events", TIMED), pipeline.table("others", TIMED)]
