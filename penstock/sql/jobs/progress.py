@@ -30,7 +30,8 @@ class JobProgress:
     One that found nothing to read since it started has the last batch of its checkpoint, with `batches` 0.
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
     table is read); `timeless` are the splits that keep it from moving, `late_splits` those with late rows, as the
-    split was discovered late. `rows_per_second` averages the last seconds. `activity` describes what the job does now.
+    split was discovered late. `rows_per_second`, of reading, and `rows_out_per_second` average the last seconds.
+    `activity` describes what the job does now.
     `restart_reasons` are the restarts by error code. `last_error` is its last error, after which it may have restarted;
     `outage` is what it waits for now: then `lag_records` is unknown. `refreshes`: it rewrites its table periodically,
     `batches` counts that; rows are not counted.
@@ -49,6 +50,7 @@ class JobProgress:
     rows_dropped: int = 0
     bad_records: int = 0
     rows_per_second: float = 0.0
+    rows_out_per_second: float = 0.0
     watermark_ms: int | None = None
     timeless: tuple[TimelessSplit, ...] = ()
     late_splits: tuple[LateSplit, ...] = ()
@@ -180,6 +182,15 @@ def _small(batch: BatchMetrics) -> BatchMetrics:
 
 def rows_per_second(totals: Totals, now_ms: int) -> float:
     """Average speed of reading over the batches committed in the last seconds; 0 when nothing moves."""
+    return _speed(totals, now_ms, lambda batch: batch.rows_in)
+
+
+def rows_out_per_second(totals: Totals, now_ms: int) -> float:
+    """Average speed of what is passed to the sink, over the same batches."""
+    return _speed(totals, now_ms, lambda batch: batch.rows_out)
+
+
+def _speed(totals: Totals, now_ms: int, rows: Callable[[BatchMetrics], int]) -> float:
     fresh = [
         b
         for b in totals.recent
@@ -188,7 +199,7 @@ def rows_per_second(totals: Totals, now_ms: int) -> float:
     if not fresh:
         return 0.0
     since = min(b.committed_at_ms - b.duration_ms for b in fresh)
-    return sum(b.rows_in for b in fresh) * 1000 / max(now_ms - since, 1)
+    return sum(map(rows, fresh)) * 1000 / max(now_ms - since, 1)
 
 
 class JobState:

@@ -27,6 +27,7 @@ from penstock.sql.jobs.progress import (
     Totals,
     batch_events,
     resting_event,
+    rows_out_per_second,
     rows_per_second,
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
@@ -152,7 +153,7 @@ class Supervisor:
             last = totals.last or self._resumed
         outage = None if state.status.final else self._outages.current
         known = last is not None and outage is None and state.status is not JobStatus.RESTARTING
-        speed = 0.0 if state.status.final else rows_per_second(totals, self._clock.now_ms())
+        now_ms, moved = self._clock.now_ms(), Totals() if state.status.final else totals
         return replace(
             state,
             batches=totals.batches,
@@ -161,7 +162,8 @@ class Supervisor:
             rows_out=totals.rows_out,
             rows_dropped=totals.rows_dropped,
             bad_records=totals.bad_records,
-            rows_per_second=speed,
+            rows_per_second=rows_per_second(moved, now_ms),
+            rows_out_per_second=rows_out_per_second(moved, now_ms),
             watermark_ms=last.watermark_ms if last else None,
             timeless=last.timeless if last else (),
             late_splits=last.late_splits if last else (),

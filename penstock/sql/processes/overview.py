@@ -20,11 +20,12 @@ log = logging.getLogger(__name__)
 
 SUMMARY = (
     "name", "status", "reason", "sentence", "sink", "guarantee", "runner", "started", "batches", "batch_id", "rows_in",
-    "rows_out", "rows_late", "bad_records", "rows_per_second", "watermark", "lag_records", "last_commit", "restarts",
+    "rows_out", "rows_late", "bad_records", "rows_per_second", "rows_per_second_out", "watermark", "lag_records",
+    "oldest_unread", "last_commit", "restarts",
 )  # fmt: skip
 """Fields of a pipeline in a list of all."""
 
-_OF_A_RUN = ("rows_per_second", "lag_records")
+_OF_A_RUN = ("rows_per_second", "rows_per_second_out", "lag_records", "oldest_unread")
 """Fields that mean nothing once the process is gone."""
 
 

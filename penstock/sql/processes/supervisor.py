@@ -134,9 +134,12 @@ class _Reported:
 
 def _at(document: Document, age_ms: int) -> Document:
     """Return a report as of now: without another one no batch has come, so that nothing is read."""
-    if age_ms < SPEED_MS or "rows_per_second" not in document:
+    if age_ms < SPEED_MS:
         return document
-    return document | {"rows_per_second": 0.0}
+    return document | {speed: 0.0 for speed in _SPEEDS if speed in document}
+
+
+_SPEEDS = ("rows_per_second", "rows_per_second_out")
 
 
 def _starting_again(documents: Mapping[str, Document]) -> dict[str, Document]:

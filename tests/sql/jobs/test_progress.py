@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.jobs.progress import Totals, rows_per_second
+from penstock.sql.jobs.progress import Totals, rows_out_per_second, rows_per_second
 from tests.sql.run.scripted import batch
 
 
@@ -37,5 +37,7 @@ def test_speed_is_that_of_the_batches_of_the_last_seconds():
     )
 
     assert rows_per_second(totals, 60_500) == 1_000
+    assert rows_out_per_second(totals, 60_500) == 500
+    assert rows_out_per_second(totals, 100_000) == 0
     assert rows_per_second(totals, 100_000) == 0
     assert rows_per_second(Totals(), 0) == 0

@@ -24,7 +24,9 @@ REPORTED = {
     "status": "running",
     "sentence": "caught up",
     "rows_per_second": 12.5,
+    "rows_per_second_out": 6.5,
     "lag_records": 3,
+    "oldest_unread": "2026-01-01T12:00:00.000Z",
     "restarts": 1,
 }
 
@@ -96,7 +98,8 @@ def test_a_pipeline_is_not_running_because_it_once_was(
     (found,) = pipeline_documents([gone], 4_000)
 
     assert (found["status"], found["sentence"]) == (status, sentence)
-    assert not {"rows_per_second", "lag_records", "runner"} & found.keys()
+    of_a_run = {"rows_per_second", "rows_per_second_out", "lag_records", "oldest_unread", "runner"}
+    assert not of_a_run & found.keys()
 
 
 def test_what_a_pipeline_said_at_its_end_stays() -> None:

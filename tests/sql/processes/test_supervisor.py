@@ -524,22 +524,23 @@ def test_a_clock_that_is_set_lets_nothing_more_start_at_a_time(jump_ms: int) -> 
 def test_a_speed_that_was_reported_once_does_not_stay() -> None:
     """Where nothing comes, nothing is reported either."""
     project = Project(("a.sql",))
-    speeds: list[float] = []
+    speeds: list[tuple[float, float]] = []
+    reported = {"rows_per_second": 7.0, "rows_per_second_out": 5.0}
 
     def look() -> None:
         (document,) = pipeline_documents(project.supervisor.processes(), project.clock.ms)
-        speeds.append(document["rows_per_second"])
+        speeds.append((document["rows_per_second"], document["rows_per_second_out"]))
 
     project.run(
         {
-            1_000: lambda: project.children[0].report("shop/a", rows_per_second=7.0),
+            1_000: lambda: project.children[0].report("shop/a", **reported),
             9_000: look,
             12_000: look,
             13_000: project.request_stop,
         }
     )
 
-    assert speeds == [7.0, 0.0]
+    assert speeds == [(7.0, 5.0), (0.0, 0.0)]
 
 
 def test_what_failed_in_a_process_that_starts_again_is_shown_as_restarting() -> None:

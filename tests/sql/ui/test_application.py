@@ -90,6 +90,26 @@ def test_a_pipeline_says_what_its_sink_promises(view):
     described(totals, "PipelineSummary")
 
 
+def test_a_pipeline_says_since_when_records_are_unread(view, client):
+    """The oldest of all tables, where its process knows; nothing where all is read, or it has ended."""
+    (summary,) = client.get("/api/v1/pipelines").json()
+    seen = "1970-01-01T00:00:06.500Z"  # when batch 7 began
+    read = source_of(split(0, 100, None))
+    others = [
+        job(read_batch(7, read), name="shop/all"),
+        job(read_batch(7, source_of(*SPLITS)), name="shop/ended", status=JobStatus.STOPPED),
+    ]
+    ended = TestClient(
+        application(StatusView(jobs=lambda: others, stored=view.stored)),
+        base_url="http://127.0.0.1",
+    )
+
+    assert summary["oldest_unread"] == seen
+    assert f'datetime="{seen}"' in client.get("/").text
+    assert f'datetime="{seen}"' in client.get("/pipelines/shop/totals").text
+    assert not [each for each in ended.get("/api/v1/pipelines").json() if "oldest_unread" in each]
+
+
 def test_a_pipeline_has_its_splits_with_state_lag_and_reason(client):
     """The lowest active split holds the watermark; the paused one says why."""
     (table,) = client.get("/api/v1/pipelines/shop/totals").json()["tables"]

@@ -70,8 +70,17 @@ _PIPELINE = (
     _count("rows_late", "rows left out as they were behind the watermark"),
     _count("bad_records", "records left out as they could not be decoded"),
     FieldType(name="rows_per_second", type="number", meaning="rows read over the last seconds"),
+    FieldType(
+        name="rows_per_second_out",
+        type="number",
+        meaning="rows passed to the sink over the last seconds",
+    ),
     _time("watermark", "the watermark of the last batch, of all tables"),
     _count("lag_records", "records that are not read yet"),
+    _time(
+        "oldest_unread",
+        "when the oldest record that is not read yet was first seen; not there where all is read",
+    ),
     _time("last_commit", "when the last batch was committed"),
     _count("restarts", "restarts after a failure"),
 )

@@ -29,7 +29,11 @@ def live_summary(job: Job) -> Document:
 
 def job_document(job: ObservedJob, now_ms: int) -> Document:
     """Describe a job as it was observed: also a line of `penstock run --progress json`."""
-    return _summary(job.progress) | {"sentence": str(job.sentence(now_ms))}
+    return (
+        _summary(job.progress)
+        | {"sentence": str(job.sentence(now_ms))}
+        | known(oldest_unread=_oldest_unread(job))
+    )
 
 
 def live_pipeline(job: Job) -> Document:
@@ -77,11 +81,21 @@ def _summary(progress: JobProgress) -> Document:
         rows_late=progress.rows_dropped if counts else None,
         bad_records=progress.bad_records if counts else None,
         rows_per_second=round(progress.rows_per_second, 1) if counts else None,
+        rows_per_second_out=round(progress.rows_out_per_second, 1) if counts else None,
         watermark=time_text(progress.watermark_ms),
         lag_records=progress.lag_records,
         last_commit=time_text(progress.last_commit_ms),
         restarts=progress.restarts,
     )
+
+
+def _oldest_unread(job: ObservedJob) -> str | None:
+    """Return when the oldest unread record of all tables was first seen, of a job that has not ended."""
+    batches = job.batches
+    if batches is None or job.progress.status.final:
+        return None
+    times = (batches.history.oldest_unread_ms(number) for number in range(len(batches.sources)))
+    return time_text(min((each for each in times if each is not None), default=None))
 
 
 def _reason(progress: JobProgress) -> str | None:

@@ -2,6 +2,8 @@
 "use strict";
 const order = new Map();
 const value = (row, column) => {
+  const given = row.cells[column].dataset.value;
+  if (given !== undefined) return given === "" ? "" : Number(given);
   const time = row.cells[column].querySelector("time");
   if (time) return time.dateTime;
   const text = row.cells[column].textContent.trim();
