@@ -230,6 +230,18 @@ class Failures:
     delay_ms: int = 0
 
 
+def restart_limit(strategy: RestartStrategy) -> int:
+    """Return how many of the restarts that count there may be."""
+    return 0 if isinstance(strategy, NoRestart) else strategy.attempts
+
+
+def counted_failures(strategy: RestartStrategy, before: Failures, *, ran_ms: int) -> Failures:
+    """Return what counts of the failures before a run that goes on for `ran_ms`: of a long one none."""
+    if isinstance(strategy, ExponentialDelay) and ran_ms >= strategy.reset_after_ms:
+        return Failures()
+    return before
+
+
 def after_failure(strategy: RestartStrategy, before: Failures, *, ran_ms: int) -> Failures | None:
     """Decide on a failure after a run of `ran_ms`: the new count with the delay to wait, or None to give up."""
     match strategy:
@@ -242,7 +254,7 @@ def after_failure(strategy: RestartStrategy, before: Failures, *, ran_ms: int) -
                 else None
             )
         case ExponentialDelay():
-            known = Failures() if ran_ms >= strategy.reset_after_ms else before
+            known = counted_failures(strategy, before, ran_ms=ran_ms)
             if known.count >= strategy.attempts:
                 return None
             grown = (

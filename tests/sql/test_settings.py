@@ -26,7 +26,9 @@ from penstock.sql.settings import (
     NoRestart,
     after_failure,
     check_settings,
+    counted_failures,
     engine_conf,
+    restart_limit,
     restart_strategy,
     split_limit,
 )
@@ -124,6 +126,17 @@ def test_the_delay_doubles_up_to_its_maximum_and_ends_after_ten():
     seconds = [delay // 1000 for delay in delays(ExponentialDelay())]
 
     assert seconds == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+
+
+def test_failures_count_until_a_run_was_long():
+    """By the exponential delay; the other one counts those of all its life."""
+    twice = Failures(count=2, delay_ms=2_000)
+    growing, fixed = ExponentialDelay(attempts=3, reset_after_ms=1_000), FixedDelay(attempts=4)
+
+    assert counted_failures(growing, twice, ran_ms=999) == twice
+    assert counted_failures(growing, twice, ran_ms=1_000) == Failures()
+    assert counted_failures(fixed, twice, ran_ms=1_000_000) == twice
+    assert [restart_limit(each) for each in (growing, fixed, NoRestart())] == [3, 4, 0]
 
 
 def test_a_long_run_without_failure_makes_the_delay_new():

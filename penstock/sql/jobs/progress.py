@@ -32,9 +32,10 @@ class JobProgress:
     table is read); `timeless` are the splits that keep it from moving, `late_splits` those with late rows, as the
     split was discovered late. `rows_per_second`, of reading, and `rows_out_per_second` average the last seconds.
     `activity` describes what the job does now.
-    `restart_reasons` are the restarts by error code. `last_error` is its last error, after which it may have restarted;
-    `outage` is what it waits for now: then `lag_records` is unknown. `refreshes`: it rewrites its table periodically,
-    `batches` counts that; rows are not counted.
+    `restart_reasons` are the restarts by error code; of all `restarts` those that are `restarts_counted` may be
+    `restart_limit` many, None where there is no limit. `last_error` is its last error, after which it may have
+    restarted; `outage` is what it waits for now: then `lag_records` is unknown. `refreshes`: it rewrites its table
+    periodically, `batches` counts that; rows are not counted.
     """
 
     name: str
@@ -57,6 +58,8 @@ class JobProgress:
     lag_records: int | None = None
     last_commit_ms: int | None = None
     restarts: int = 0
+    restarts_counted: int = 0
+    restart_limit: int | None = None
     restart_reasons: Mapping[str, int] = field(default_factory=dict)
     last_error: str | None = None
     outage: Outage | None = None

@@ -38,6 +38,8 @@ from penstock.sql.settings import (
     Failures,
     RestartStrategy,
     after_failure,
+    counted_failures,
+    restart_limit,
     with_jitter,
 )
 
@@ -135,6 +137,8 @@ class Supervisor:
         self._history = BatchHistory()
         self._restarts: dict[str, int] = {}
         self._last_error: str | None = None
+        self._failures = Failures()
+        self._began_ms = clock.monotonic_ms()
         self._outages = OutageWatch(query.outage, clock, self._sink)
         self._seen_batch: int | None = None
         self._resumed: BatchMetrics | None = None
@@ -151,6 +155,7 @@ class Supervisor:
         with self._lock:
             totals, restarts, last_error = self._totals, dict(self._restarts), self._last_error
             last = totals.last or self._resumed
+            failures = self._counted(runs=state.status is JobStatus.RUNNING)
         outage = None if state.status.final else self._outages.current
         known = last is not None and outage is None and state.status is not JobStatus.RESTARTING
         now_ms, moved = self._clock.now_ms(), Totals() if state.status.final else totals
@@ -170,11 +175,18 @@ class Supervisor:
             lag_records=last.lag_records if last and known else None,
             last_commit_ms=totals.last.committed_at_ms if totals.last else None,
             restarts=sum(restarts.values()),
+            restarts_counted=failures.count,
+            restart_limit=restart_limit(self._settings.restarts),
             restart_reasons=restarts,
             traits=self._query.traits,
             last_error=last_error,
             outage=outage,
         )
+
+    def _counted(self, *, runs: bool) -> Failures:
+        """Return what counts of the failures so far. A run that goes on counts by its length."""
+        ran_ms = self._clock.monotonic_ms() - self._began_ms if runs else 0
+        return counted_failures(self._settings.restarts, self._failures, ran_ms=ran_ms)
 
     def batches(self) -> JobBatches:
         """Return the job's batches in this process."""
@@ -244,9 +256,9 @@ class Supervisor:
         return failure
 
     def _keep_running(self, query: StreamingQuery | None) -> None:
-        failures = Failures()
         while True:
-            began_ms = self._clock.monotonic_ms()
+            with self._lock:
+                self._began_ms = self._clock.monotonic_ms()
             try:
                 if query is None:
                     query = self._start_query()
@@ -268,13 +280,15 @@ class Supervisor:
             if self._stop.is_set():
                 self._state.end(JobStatus.STOPPED, None)
                 return
-            ran_ms = self._clock.monotonic_ms() - began_ms
-            decision = after_failure(self._settings.restarts, failures, ran_ms=ran_ms)
+            ran_ms = self._clock.monotonic_ms() - self._began_ms
+            decision = after_failure(self._settings.restarts, self._failures, ran_ms=ran_ms)
             if decision is None:
                 self._state.end(JobStatus.FAILED, _gave_up(failure, sum(self._restarts.values())))
                 return
-            failures, query = decision, None
-            delay_ms = with_jitter(self._settings.restarts, failures.delay_ms, self._chance())
+            query = None
+            with self._lock:
+                self._failures = decision
+            delay_ms = with_jitter(self._settings.restarts, decision.delay_ms, self._chance())
             if not self._wait_to_restart(failure, delay_ms):
                 self._state.end(JobStatus.STOPPED, None)
                 return

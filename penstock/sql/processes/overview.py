@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 SUMMARY = (
     "name", "status", "reason", "sentence", "sink", "guarantee", "runner", "started", "batches", "batch_id", "rows_in",
     "rows_out", "rows_late", "bad_records", "rows_per_second", "rows_per_second_out", "watermark", "lag_records",
-    "oldest_unread", "last_commit", "restarts",
+    "oldest_unread", "last_commit", "restarts", "restarts_counted", "restart_limit",
 )  # fmt: skip
 """Fields of a pipeline in a list of all."""
 
@@ -43,7 +43,9 @@ def _document(process: ProcessView, name: str, now_ms: int) -> Document:
     reported = process.documents.get(name, {"name": name})
     restarts = int(reported.get("restarts", 0)) + process.restarts
     runner = None if process.pid is None else f"process {process.pid}"
-    found = reported | known(restarts=restarts, runner=runner)
+    found = (
+        reported | known(restarts=restarts, runner=runner) | _counted_restarts(process, reported)
+    )
     if process.state is ProcessState.RUNNING and "status" in reported:
         return found
     if reported.get("status") in {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.STOPPED}:
@@ -57,6 +59,18 @@ def _document(process: ProcessView, name: str, now_ms: int) -> Document:
     found = {key: value for key, value in found.items() if key not in _OF_A_RUN}
     found |= known(status=state.value, sentence=sentence, reason=reason)
     return found if process.pid is not None else _without_runner(found)
+
+
+def _counted_restarts(process: ProcessView, reported: Document) -> Document:
+    """Count the restarts up to a limit: those of the process where it has died of late, else those within it."""
+    if process.restart_limit is None or (
+        not process.restarts_counted and "restart_limit" in reported
+    ):
+        return {}
+    return {
+        "restarts_counted": process.restarts_counted,
+        "restart_limit": process.restart_limit,
+    }
 
 
 def _without_runner(document: Document) -> Document:

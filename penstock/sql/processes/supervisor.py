@@ -25,7 +25,7 @@ from penstock.sql.processes.process_end import (
     after_stop,
 )
 from penstock.sql.processes.reports import MetricsReport, PageReport, PipelineReport, read_report
-from penstock.sql.settings import Failures, with_jitter
+from penstock.sql.settings import Failures, counted_failures, restart_limit, with_jitter
 from penstock.sql.ui.documents.fields import Document
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ _ERROR = ("error[", "error:")
 class ProcessView:
     """A process at an instant. `documents` are the last ones of its pipelines, by name.
 
-    `exit_status` is that of the last process, once it has ended.
+    `exit_status` is that of the last process, once it has ended. Of its `restarts` those that are `restarts_counted` may
+    be `restart_limit` many, None where that is not known.
     """
 
     name: str
@@ -59,6 +60,8 @@ class ProcessView:
     pipelines: tuple[str, ...]
     pid: int | None = None
     restarts: int = 0
+    restarts_counted: int = 0
+    restart_limit: int | None = None
     reason: str | None = None
     exit_status: int | None = None
     starts_again_ms: int | None = None
@@ -176,7 +179,14 @@ class _Supervised:
         due_ms = self.due_ms
         left_ms = None if due_ms is None else due_ms - self._clock.monotonic_ms()
         starts_again_ms = None if left_ms is None else self._clock.now_ms() + left_ms
-        return replace(self.reported.add_to(self.view), starts_again_ms=starts_again_ms)
+        strategy, ran_ms = self.plan.restarts, self._clock.monotonic_ms() - self.began_ms
+        ran_ms = 0 if self.child is None else ran_ms
+        return replace(
+            self.reported.add_to(self.view),
+            starts_again_ms=starts_again_ms,
+            restarts_counted=counted_failures(strategy, self.failures, ran_ms=ran_ms).count,
+            restart_limit=restart_limit(strategy),
+        )
 
 
 class ProjectSupervisor:

@@ -312,6 +312,26 @@ def test_the_sink_is_named_as_a_person_would():
     assert run.to_end().sink == "totals"
 
 
+def test_restarts_that_count_are_those_since_the_last_long_run():
+    """Of as many as the strategy allows; all of them stay known."""
+    told = []
+
+    def look():
+        progress = run.supervisor.progress()
+        told.append((progress.restarts, progress.restarts_counted, progress.restart_limit))
+
+    def run_on():
+        run.clock.now += 600_000
+
+    run = Run(
+        ScriptedQuery([look, BROKER_GONE]), ScriptedQuery([look, run_on, look, BROKER_GONE]),
+        ScriptedQuery([look, END]), restarts=ExponentialDelay(attempts=3),
+    )  # fmt: skip
+    run.to_end()
+
+    assert told == [(0, 0, 3), (1, 1, 3), (1, 0, 3), (2, 1, 3)]
+
+
 def test_what_a_query_failed_of_is_known_while_it_runs_again():
     """And how often; a job that failed for good says its last error too."""
     told = []

@@ -18,6 +18,7 @@ from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.application import application
 from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import StoredPipelines
+from penstock.sql.ui.pages import pipeline_page, pipelines_page
 
 REPORTED = {
     "name": "shop/totals",
@@ -48,6 +49,31 @@ def test_a_running_pipeline_is_as_its_process_reports_it() -> None:
     (found,) = pipeline_documents([view(ProcessState.RUNNING, restarts=2)], 0)
 
     assert found == REPORTED | {"runner": "process 12", "restarts": 3}
+
+
+@pytest.mark.parametrize(
+    ("own", "reported", "shown"),
+    [
+        ((0, 10), {"restarts_counted": 2, "restart_limit": 5}, (2, 5)),
+        ((3, 10), {"restarts_counted": 2, "restart_limit": 5}, (3, 10)),
+        ((0, 10), {}, (0, 10)),
+    ],
+)
+def test_restarts_that_count_are_those_of_a_process_that_died_of_late(
+    own: tuple[int, int], reported: dict[str, int], shown: tuple[int, int]
+) -> None:
+    """Else those within it, each of as many as are allowed; the list and the page show both numbers."""
+    process = view(
+        ProcessState.RUNNING,
+        documents={"shop/totals": REPORTED | reported},
+        restarts_counted=own[0],
+        restart_limit=own[1],
+    )
+    (found,) = pipeline_documents([process], 0)
+
+    assert (found["restarts_counted"], found["restart_limit"]) == shown
+    assert "{} of {} allowed".format(*shown) in pipeline_page(found)
+    assert ("{} of {}<".format(*shown) in pipelines_page([found])) == (shown[0] > 0)
 
 
 def test_before_the_first_report_it_starts() -> None:

@@ -117,6 +117,29 @@ def test_a_full_disk_below_the_log_ends_no_pipeline() -> None:
     assert project.log == []
 
 
+def test_restarts_of_a_process_are_shown_with_their_bound() -> None:
+    """Those that count are fewer once it has run for long."""
+    project = Project(("a.sql",))
+    seen: list[tuple[int, int, int | None]] = []
+
+    def look() -> None:
+        (view,) = project.supervisor.processes()
+        seen.append((view.restarts, view.restarts_counted, view.restart_limit))
+
+    project.run(
+        {
+            1_000: look,
+            1_200: project.end("a.sql", -9),
+            2_000: look,  # before the restart, which comes after a second
+            3_000: look,
+            700_000: look,
+            700_200: project.request_stop,
+        }
+    )
+
+    assert seen == [(0, 0, 2), (0, 1, 2), (1, 1, 2), (1, 0, 2)]
+
+
 def test_restarts_have_a_bound() -> None:
     """After two in a row it has failed for good; each is delayed for longer."""
     project = Project(("a.sql",))

@@ -95,7 +95,7 @@ def overview_table(pipelines: Sequence[Document], height: int | None = None) -> 
             Text(cell_text(status), style=_COLORS.get(status, "")),
             _figure(each, "rows_per_second"),
             _figure(each, "lag_records"),
-            _figure(each, "restarts"),
+            _restarts(each),
             Text(cell_text(_sentence(each))),
         )
     if left:
@@ -141,7 +141,7 @@ def overview_line(pipeline: Document) -> str:
     if "lag_records" in pipeline:
         facts.append(f"{_figure(pipeline, 'lag_records')} behind")
     if restarts := pipeline.get("restarts"):
-        facts.append(f"{restarts} restart{'' if restarts == 1 else 's'}")
+        facts.append(f"{_restarts(pipeline)} restart{'' if restarts == 1 else 's'}")
     return f"{pipeline['name']}: {', '.join(facts)}: {_sentence(pipeline)}".rstrip(": ")
 
 
@@ -154,6 +154,14 @@ def json_lines(processes: Sequence[ProcessView]) -> list[str]:
 def _figure(pipeline: Document, field: str) -> str:
     value = pipeline.get(field)
     return "-" if value is None else count_text(value)
+
+
+def _restarts(pipeline: Document) -> str:
+    """Write the restarts, and how many of those that are allowed they are now."""
+    restarts = _figure(pipeline, "restarts")
+    if counted := pipeline.get("restarts_counted"):
+        return f"{restarts} ({counted} of {pipeline['restart_limit']})"
+    return restarts
 
 
 def _json_line(pipeline: Document, _now_ms: int) -> str:

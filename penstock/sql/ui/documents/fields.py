@@ -83,6 +83,11 @@ _PIPELINE = (
     ),
     _time("last_commit", "when the last batch was committed"),
     _count("restarts", "restarts after a failure"),
+    _count(
+        "restarts_counted",
+        "those of them that count against `restart_limit`: by exponential-delay those in a row",
+    ),
+    _count("restart_limit", "how many of these there may be before it fails for good"),
 )
 
 SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {

@@ -86,6 +86,8 @@ def _summary(progress: JobProgress) -> Document:
         lag_records=progress.lag_records,
         last_commit=time_text(progress.last_commit_ms),
         restarts=progress.restarts,
+        restarts_counted=None if progress.restart_limit is None else progress.restarts_counted,
+        restart_limit=progress.restart_limit,
     )
 
 

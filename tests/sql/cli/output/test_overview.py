@@ -92,6 +92,8 @@ def test_a_line_says_the_same() -> None:
         "split [orders-3] holds the watermark"
     )
     assert overview_line(FAILED) == "shop/b: failed: no such topic"
+    counted = RUNNING | {"restarts": 3, "restarts_counted": 2, "restart_limit": 10}
+    assert ", 3 (2 of 10) restarts: " in overview_line(counted)
 
 
 def test_a_log_has_what_changed_and_the_rest_once_in_a_while() -> None:
