@@ -15,17 +15,18 @@ from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.documents.fields import Document, known
 from penstock.sql.ui.documents.stored import StoredPipelines
+from penstock.sql.ui.documents.trend import TRENDS
 
 log = logging.getLogger(__name__)
 
 SUMMARY = (
     "name", "status", "reason", "sentence", "sink", "guarantee", "runner", "started", "batches", "batch_id", "rows_in",
     "rows_out", "rows_late", "bad_records", "rows_per_second", "rows_per_second_out", "watermark", "lag_records",
-    "oldest_unread", "last_commit", "restarts", "restarts_counted", "restart_limit",
+    "oldest_unread", *TRENDS, "last_commit", "restarts", "restarts_counted", "restart_limit",
 )  # fmt: skip
 """Fields of a pipeline in a list of all."""
 
-_OF_A_RUN = ("rows_per_second", "rows_per_second_out", "lag_records", "oldest_unread")
+_OF_A_RUN = ("rows_per_second", "rows_per_second_out", "lag_records", "oldest_unread", *TRENDS)
 """Fields that mean nothing once the process is gone."""
 
 

@@ -27,6 +27,7 @@ from penstock.sql.processes.process_end import (
 from penstock.sql.processes.reports import MetricsReport, PageReport, PipelineReport, read_report
 from penstock.sql.settings import Failures, counted_failures, restart_limit, with_jitter
 from penstock.sql.ui.documents.fields import Document
+from penstock.sql.ui.documents.trend import aged_trend
 
 if TYPE_CHECKING:
     from penstock.sql.runner.run_mode import StopRequest
@@ -139,7 +140,8 @@ def _at(document: Document, age_ms: int) -> Document:
     """Return a report as of now: without another one no batch has come, so that nothing is read."""
     if age_ms < SPEED_MS:
         return document
-    return document | {speed: 0.0 for speed in _SPEEDS if speed in document}
+    stopped = {speed: 0.0 for speed in _SPEEDS if speed in document}
+    return document | stopped | aged_trend(document, age_ms)
 
 
 _SPEEDS = ("rows_per_second", "rows_per_second_out")

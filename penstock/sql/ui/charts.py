@@ -14,6 +14,8 @@ WIDTH = 640
 MOST_BARS = 60
 """Splits that the chart shows: the lowest ones, which hold the watermark, as more cannot be told apart."""
 
+SPARK_WIDTH, SPARK_HEIGHT = 90, 18
+
 BAR_HEIGHT = 14
 BATCH_HEIGHT = 160
 PHASE_ORDER = ("latest_offset", "planning", "wal_commit", "add_batch", "commit", "other")
@@ -148,6 +150,35 @@ def batch_chart(batches: Sequence[Document]) -> Chart | None:
         last=str(batches[-1]["id"]),
         longest_ms=longest,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparkline:
+    """A small line without axes over the `area` below it: points as SVG has them. `title` says what it shows."""
+
+    points: str
+    area: str
+    title: str
+    width: int = SPARK_WIDTH
+    height: int = SPARK_HEIGHT
+
+
+def sparkline(values: Sequence[float], what: str) -> Sparkline | None:
+    """Draw values, oldest first, from 0 up to the highest; None of fewer than two."""
+    if len(values) < 2:
+        return None
+    highest = max(*values, 1)
+    step = (SPARK_WIDTH - 2) / (len(values) - 1)
+    points = " ".join(
+        f"{round(1 + index * step, 1)},{round(SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 2) * value / highest, 1)}"
+        for index, value in enumerate(values)
+    )
+    minutes = f"{len(values) / 2:g} min"
+    title = (
+        f"{what} over the last {minutes}: {min(values):,} to {max(values):,}, now {values[-1]:,}"
+    )
+    area = f"1.0,{SPARK_HEIGHT - 1} {points} {SPARK_WIDTH - 1},{SPARK_HEIGHT - 1}"
+    return Sparkline(points=points, area=area, title=title)
 
 
 def _with_rest(batch: Document) -> Mapping[str, int]:

@@ -13,8 +13,9 @@ from markupsafe import Markup
 
 from penstock.catalog.model.identifier import short_name
 from penstock.sql.clock import SystemClock, duration_text
-from penstock.sql.ui.charts import PHASE_ORDER, batch_chart, watermark_chart
+from penstock.sql.ui.charts import PHASE_ORDER, batch_chart, sparkline, watermark_chart
 from penstock.sql.ui.documents.fields import Document
+from penstock.sql.ui.documents.trend import LAG_TREND, SPEED_TREND
 from penstock.sql.ui.lineage_chart import lineage_chart
 
 
@@ -36,6 +37,8 @@ def _environment() -> Environment:
     made.filters["size"] = size
     made.filters["unrepeated"] = unrepeated
     made.filters["breakable"] = breakable
+    made.filters["speed_line"] = lambda pipeline: sparkline(pipeline.get(SPEED_TREND, ()), "rows/s")
+    made.filters["lag_line"] = lambda pipeline: sparkline(pipeline.get(LAG_TREND, ()), "lag")
     return made
 
 

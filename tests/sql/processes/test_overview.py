@@ -28,6 +28,8 @@ REPORTED = {
     "rows_per_second_out": 6.5,
     "lag_records": 3,
     "oldest_unread": "2026-01-01T12:00:00.000Z",
+    "rows_per_second_trend": [10.0, 12.5],
+    "lag_records_trend": [4, 3],
     "restarts": 1,
 }
 
@@ -125,7 +127,8 @@ def test_a_pipeline_is_not_running_because_it_once_was(
 
     assert (found["status"], found["sentence"]) == (status, sentence)
     of_a_run = {"rows_per_second", "rows_per_second_out", "lag_records", "oldest_unread", "runner"}
-    assert not of_a_run & found.keys()
+    trends = {"rows_per_second_trend", "lag_records_trend"}
+    assert not (of_a_run | trends) & found.keys()
 
 
 def test_what_a_pipeline_said_at_its_end_stays() -> None:

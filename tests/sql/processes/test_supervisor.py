@@ -566,6 +566,28 @@ def test_a_speed_that_was_reported_once_does_not_stay() -> None:
     assert speeds == [(7.0, 5.0), (0.0, 0.0)]
 
 
+def test_a_trend_that_was_reported_goes_on_without_rows() -> None:
+    """A process reports at most once a minute while nothing comes; the list draws each half minute."""
+    project = Project(("a.sql",))
+    found: list[tuple[list[float], list[int]]] = []
+    reported = {"rows_per_second_trend": [7.0], "lag_records_trend": [3]}
+
+    def look() -> None:
+        (document,) = pipeline_documents(project.supervisor.processes(), project.clock.ms)
+        found.append((document["rows_per_second_trend"], document["lag_records_trend"]))
+
+    project.run(
+        {
+            1_000: lambda: project.children[0].report("shop/a", **reported),
+            9_000: look,
+            62_000: look,
+            63_000: project.request_stop,
+        }
+    )
+
+    assert found == [([7.0], [3]), ([7.0, 0.0, 0.0], [3, 3, 3])]
+
+
 def test_what_failed_in_a_process_that_starts_again_is_shown_as_restarting() -> None:
     """It is no failure for good: the next process starts it, too."""
     project = Project(("a.sql",))

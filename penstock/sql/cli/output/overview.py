@@ -16,6 +16,7 @@ from penstock.sql.cli.output.row_text import RowFormat
 from penstock.sql.cli.output.text import cell_text, count_text, instant_text
 from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.processes.overview import SUMMARY, pipeline_documents
+from penstock.sql.ui.documents.trend import TRENDS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -165,7 +166,9 @@ def _restarts(pipeline: Document) -> str:
 
 
 def _json_line(pipeline: Document, _now_ms: int) -> str:
-    return json.dumps(masked({key: pipeline[key] for key in SUMMARY if key in pipeline}))
+    # the trends change each half minute, though nothing happens
+    fields = (key for key in SUMMARY if key not in TRENDS and key in pipeline)
+    return json.dumps(masked({key: pipeline[key] for key in fields}))
 
 
 def _timed_line(pipeline: Document, now_ms: int) -> str:

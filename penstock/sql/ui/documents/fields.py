@@ -21,7 +21,7 @@ Document = dict[str, Any]
 class FieldType:
     """The type of a field as JSON Schema has it; `items` is the document in an array.
 
-    `texts` is an array of strings, `rows` one of arrays of strings.
+    `texts` is an array of strings, `numbers` one of numbers, `rows` one of arrays of strings.
     """
 
     name: str
@@ -44,6 +44,10 @@ def _time(name: str, meaning: str) -> FieldType:
 
 def _list(name: str, items: str, meaning: str) -> FieldType:
     return FieldType(name=name, type="array", meaning=meaning, items=items)
+
+
+def _numbers(name: str, meaning: str) -> FieldType:
+    return FieldType(name=name, type="numbers", meaning=meaning)
 
 
 def _texts(name: str, meaning: str) -> FieldType:
@@ -81,6 +85,11 @@ _PIPELINE = (
         "oldest_unread",
         "when the oldest record that is not read yet was first seen; not there where all is read",
     ),
+    _numbers(
+        "rows_per_second_trend",
+        "rows read per second over the last 15 minutes, a value for each half minute that is over",
+    ),
+    _numbers("lag_records_trend", "the same of the records that are not read yet"),
     _time("last_commit", "when the last batch was committed"),
     _count("restarts", "restarts after a failure"),
     _count(

@@ -14,6 +14,7 @@ from penstock.sql.ui.documents.plan import (
     sink_documents,
     stage_sizes,
 )
+from penstock.sql.ui.documents.trend import trend_fields
 
 if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
@@ -33,6 +34,7 @@ def job_document(job: ObservedJob, now_ms: int) -> Document:
         _summary(job.progress)
         | {"sentence": str(job.sentence(now_ms))}
         | known(oldest_unread=_oldest_unread(job))
+        | _trend(job, now_ms)
     )
 
 
@@ -98,6 +100,12 @@ def _oldest_unread(job: ObservedJob) -> str | None:
         return None
     times = (batches.history.oldest_unread_ms(number) for number in range(len(batches.sources)))
     return time_text(min((each for each in times if each is not None), default=None))
+
+
+def _trend(job: ObservedJob, now_ms: int) -> Document:
+    if job.batches is None or job.progress.status.final:
+        return {}
+    return trend_fields(job.batches.history.lags, now_ms)
 
 
 def _reason(progress: JobProgress) -> str | None:

@@ -91,6 +91,8 @@ def _type(field: FieldType) -> Document:
         return {"type": "string", "format": "date-time", **described}
     if field.type == "texts":
         return {"type": "array", "items": {"type": "string"}, **described}
+    if field.type == "numbers":
+        return {"type": "array", "items": {"type": "number"}, **described}
     if field.type == "rows":
         row = {"type": "array", "items": {"type": ["string", "null"]}}
         return {"type": "array", "items": row, **described}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pytest
 from rich.console import Console
 
-from penstock.sql.cli.output.overview import OverviewLog, overview_line, overview_table
+from penstock.sql.cli.output.overview import OverviewLog, json_lines, overview_line, overview_table
+from penstock.sql.processes.process_end import ProcessState
+from penstock.sql.processes.supervisor import ProcessView
 
 RUNNING = {
     "name": "shop/totals",
@@ -138,3 +141,16 @@ def test_a_clock_that_is_set_back_silences_no_log() -> None:
     log.write([FAILED], 1_000, 61_000)
 
     assert [line.split()[0] for line in written] == ["9000000", "1000"]
+
+
+def test_a_line_of_json_has_no_trend() -> None:
+    """It changes while nothing happens, and each change is a line."""
+    found = ProcessView(
+        name="a.sql",
+        state=ProcessState.RUNNING,
+        pipelines=("shop/totals",),
+        documents={"shop/totals": RUNNING | {"lag_records_trend": [1, 2]}},
+    )
+    (line,) = json_lines([found])
+
+    assert json.loads(line) == RUNNING
