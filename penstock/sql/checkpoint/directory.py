@@ -19,6 +19,13 @@ from penstock.connector.spark.hadoop_files import (
     replace_text,
     write_text,
 )
+from penstock.sql.checkpoint.failure_record import (
+    FAILURES_FILE,
+    FailureRecord,
+    failures_text,
+    last_failures,
+    read_failures,
+)
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint, check_fits
 from penstock.sql.checkpoint.identity import (
     QueryLocation,
@@ -186,6 +193,14 @@ def record_plan(spark: SparkSession, checkpoint: str, plan: PlanRecord) -> None:
     path, text = f"{checkpoint}/{PLAN_FILE}", plan.to_text()
     if read_text(spark, path) != text:
         replace_text(spark, path, text)
+
+
+def record_failure(spark: SparkSession, checkpoint: str, failure: FailureRecord) -> None:
+    """Add a failure to those of a checkpoint; nothing where there is none yet. The caller holds the query's leases."""
+    files = _HadoopFiles(spark=spark, location=checkpoint)
+    if SHAPE_FILE in files.names(""):
+        text = failures_text(last_failures(read_failures(files), [failure]))
+        replace_text(spark, f"{checkpoint}/{FAILURES_FILE}", text)
 
 
 def set_aside(spark: SparkSession, checkpoint: str, now_ms: int) -> str | None:

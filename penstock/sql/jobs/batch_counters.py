@@ -13,6 +13,7 @@ from typing import TypeVar
 from penstock.connector.commits import CommitTotals, OffsetCommits
 from penstock.connector.options.bad_records import BadRecordPolicy
 from penstock.connector.options.watermark import OnFuture
+from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
@@ -104,7 +105,7 @@ class JobBatches:
     `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source,
     `offset_commits` how those of consumer groups ended, by the number of the source.
     `plan` is that of the last start, `checkpoint` the directory of its checkpoint. Metrics have series of each split of
-    tables of up to `split_limit` splits.
+    tables of up to `split_limit` splits. `failures` are its last ones in this process, oldest first.
     """
 
     sources: tuple[str, ...] = ()
@@ -121,6 +122,7 @@ class JobBatches:
     checkpoint: str | None = None
     offset_commits: Mapping[int, OffsetCommits] = field(default_factory=dict)
     split_limit: int = MOST_SPLITS
+    failures: tuple[FailureRecord, ...] = ()
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

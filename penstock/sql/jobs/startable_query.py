@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.connector.commits import CommitLog, OffsetCommits
     from penstock.connector.contract import LostLease, Trigger
     from penstock.connector.spark.source.retry import Outage
+    from penstock.sql.checkpoint.failure_record import FailureRecord
     from penstock.sql.checkpoint.fingerprint import QueryFingerprint
     from penstock.sql.checkpoint.identity import QueryLocation
     from penstock.sql.checkpoint.plan_record import PlanRecord
@@ -118,6 +119,9 @@ class StartableQuery(CheckpointedQuery, Protocol):
 
     def offset_commits(self) -> Mapping[int, OffsetCommits]:
         """Return how commits to consumer groups ended, by the number of the source. Reads small local files."""
+
+    def record_failure(self, failure: FailureRecord) -> None:
+        """Keep a failure in its checkpoint, for people. May raise any error of Spark."""
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

@@ -13,11 +13,13 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
+from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import short_name
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.options.watermark import on_future
+from penstock.sql.checkpoint.failure_record import LONGEST_MESSAGE, FailureRecord, last_failures
 from penstock.sql.errors.spark import is_permanent, translate
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches, LeftOutRecords
 from penstock.sql.jobs.batch_history import BatchHistory
@@ -137,6 +139,7 @@ class Supervisor:
         self._history = BatchHistory()
         self._restarts: dict[str, int] = {}
         self._last_error: str | None = None
+        self._last_failures: tuple[FailureRecord, ...] = ()
         self._failures = Failures()
         self._began_ms = clock.monotonic_ms()
         self._outages = OutageWatch(query.outage, clock, self._sink)
@@ -192,6 +195,7 @@ class Supervisor:
         """Return the job's batches in this process."""
         with self._lock:
             totals, counters, history = self._totals, self._counters, self._history
+            failures = self._last_failures
             last = totals.last or self._resumed
         return JobBatches(
             sources=tuple(short_name(name) for name in self._query.sources),
@@ -208,6 +212,7 @@ class Supervisor:
             plan=self._query.plan,
             checkpoint=self._query.checkpoint,
             split_limit=self._settings.split_limit,
+            failures=failures,
         )
 
     def start(self) -> None:
@@ -251,9 +256,25 @@ class Supervisor:
     def _failed(self, error: Exception) -> PenstockError:
         """Translate the query's error, and keep it."""
         failure = translate(error)
+        found = FailureRecord(
+            at_ms=self._clock.now_ms(),
+            code=failure.code,
+            message=without_secrets(failure.message)[:LONGEST_MESSAGE],
+        )
         with self._lock:
             self._last_error = failure.message
+            self._last_failures = last_failures(self._last_failures, [found])
+        self._record(found)
         return failure
+
+    def _record(self, failure: FailureRecord) -> None:
+        """Keep a failure in the checkpoint, unless that may be another runner's by now."""
+        if not self._query.is_stream or self._lost_lease() is not None:
+            return
+        try:
+            self._query.record_failure(failure)
+        except Exception:  # a full disk, or no Spark any more, may be what it failed of
+            log.debug("a failure of %s is not kept", self._sink, exc_info=True)
 
     def _keep_running(self, query: StreamingQuery | None) -> None:
         while True:

@@ -36,7 +36,7 @@ MOST_BYTES = 64_000_000
 FOLDER = "penstock-pages-"
 """Begins the names of folders with a supervisor's token."""
 
-FIELDS = ("tables", "batches_recent", "operators", "sinks")
+FIELDS = ("tables", "batches_recent", "operators", "sinks", "errors")
 """What the page of a process has beside its reports."""
 
 _DIRECT = build_opener(ProxyHandler({}))

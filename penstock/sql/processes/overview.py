@@ -13,6 +13,7 @@ from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.live_pages import LivePages
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
+from penstock.sql.ui.documents.errors import error_documents, with_errors
 from penstock.sql.ui.documents.fields import Document, known
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.documents.trend import TRENDS
@@ -124,7 +125,8 @@ class ProjectView:
             for own in pipeline_documents([process], self.clock.now_ms()):
                 if own["name"] == name:
                     live = {} if self.pages is None else self.pages.pipeline(process, name)
-                    return self._stored(name) | live | own
+                    ends = error_documents(process.failures)
+                    return with_errors(self._stored(name) | live | own, ends)
         return self.stored.pipeline(name)
 
     def _stored(self, name: str) -> Document:

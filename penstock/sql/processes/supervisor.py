@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING
 
+from penstock.sql.checkpoint.failure_record import LONGEST_MESSAGE, FailureRecord, last_failures
 from penstock.sql.clock import Clock, duration_text
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.child import Child, Launch, ProcessPlan
 from penstock.sql.processes.orphans import OrphanReaper, is_first
@@ -52,8 +54,9 @@ _ERROR = ("error[", "error:")
 class ProcessView:
     """A process at an instant. `documents` are the last ones of its pipelines, by name.
 
-    `exit_status` is that of the last process, once it has ended. Of its `restarts` those that are `restarts_counted` may
-    be `restart_limit` many, None where that is not known.
+    `exit_status` is that of the last process, once it has ended. Of its `restarts` those that are `restarts_counted`
+    may be `restart_limit` many, None where that is not known. `failures` are the last ends of the process that were
+    failures.
     """
 
     name: str
@@ -69,6 +72,7 @@ class ProcessView:
     metrics_url: str | None = None
     page_url: str | None = None
     documents: Mapping[str, Document] = field(default_factory=dict)
+    failures: tuple[FailureRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +147,9 @@ def _at(document: Document, age_ms: int) -> Document:
     stopped = {speed: 0.0 for speed in _SPEEDS if speed in document}
     return document | stopped | aged_trend(document, age_ms)
 
+
+_OF_PIPELINES = frozenset({ExitStatus.FAILED, ExitStatus.WRONG_INPUT})
+"""The exit statuses by which a process tells that a pipeline has failed."""
 
 _SPEEDS = ("rows_per_second", "rows_per_second_out")
 
@@ -364,6 +371,7 @@ class ProjectSupervisor:
         self._decided(each, view, decision)
 
     def _decided(self, each: _Supervised, view: ProcessView, decision: Ended | StartsAgain) -> None:
+        view = replace(view, failures=self._failures(view, decision))
         match decision:
             case Ended(state=state, reason=reason):
                 each.due_ms = None
@@ -386,6 +394,16 @@ class ProjectSupervisor:
                 each.reported = _Reported(each.plan, self._output, self._clock)
                 again = f"{decision.reason}; starts again in {duration_text(delay_ms)}"
                 self._log(each.plan.name, again)
+
+    def _failures(
+        self, view: ProcessView, decision: Ended | StartsAgain
+    ) -> tuple[FailureRecord, ...]:
+        """Return the failures of a process with its end, where it died: of others its pipelines keep their own."""
+        if decision.reason is None or view.exit_status in _OF_PIPELINES:
+            return view.failures
+        message = decision.reason[:LONGEST_MESSAGE]
+        found = FailureRecord(at_ms=self._clock.now_ms(), code=None, message=message)
+        return last_failures(view.failures, [found])
 
     def _pass_on_stop(self, each: _Supervised, child: Child) -> None:
         """Request the end as often as it was requested here, and once more, then kill, where it takes too long."""

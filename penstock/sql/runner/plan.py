@@ -36,9 +36,11 @@ from penstock.sql.check.source_status import check_rivals
 from penstock.sql.checkpoint.directory import (
     check_checkpoint,
     checkpoint_files,
+    record_failure,
     record_plan,
     record_query,
 )
+from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery, QueryLocation, read_identity
 from penstock.sql.checkpoint.plan_record import Mechanism, OperatorRecord, PlanRecord, StartedPlan
@@ -222,6 +224,10 @@ class SharedQuery(LocatedQuery):
     def offset_commits(self) -> Mapping[int, OffsetCommits]:
         """Return how commits to the consumer group of the table ended."""
         return current_commits(self.inserts[0].builder.workdir, self.checkpoint, 1)
+
+    def record_failure(self, failure: FailureRecord) -> None:
+        """Keep a failure in the checkpoint, for people."""
+        record_failure(self.spark, self.checkpoint, failure)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event; rows out are those of all sinks."""

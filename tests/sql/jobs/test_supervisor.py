@@ -351,6 +351,39 @@ def test_what_a_query_failed_of_is_known_while_it_runs_again():
     assert (failed.status, failed.last_error) == (JobStatus.FAILED, "Division by zero.")
 
 
+def test_each_failure_is_kept_with_its_time_and_code():
+    """In the checkpoint, and for who looks at the job; restarts overwrite none, and no secret is in them."""
+    keep_secret("hunter2-of-a-sink")
+    run = Run(
+        ScriptedQuery([BROKER_GONE]), RuntimeError("log-in with hunter2-of-a-sink failed"),
+        ScriptedQuery([END]),
+    )  # fmt: skip
+    run.to_end()
+    first, second = run.insert.failures
+
+    assert (first.at_ms, first.message) == (1_000_000, "the broker localhost:9092 does not answer")
+    assert (first.code, second.code) == (BrokerUnavailableError("").code, QueryFailedError("").code)
+    assert second.at_ms == 1_001_000
+    assert "hunter2" not in second.message
+    assert run.supervisor.batches().failures == (first, second)
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["lease lost", "disk full"])
+def test_a_failure_that_cannot_be_kept_is_known_all_the_same(lost):
+    """The checkpoint may be another runner's by now; on a full disk nothing is written."""
+    gone = PipelineLockedError("another process has it")
+    run = Run(
+        ScriptedQuery([0, BROKER_GONE]),
+        restarts=NoRestart(),
+        lost_lease=lambda: gone if lost and run.insert.started else None,
+    )
+    run.insert.keeps_failures = lost
+
+    assert run.to_end().status is JobStatus.FAILED
+    assert run.insert.failures == []
+    assert len(run.supervisor.batches().failures) == 1
+
+
 def test_nothing_is_behind_while_nobody_knows(caplog):
     """A broker that is away is in the progress and in the log, and so is its return."""
     outage = Outage(what="Kafka at b:9092", since_ms=1_000_000, reason="Connection refused")

@@ -36,6 +36,9 @@ class FrameInsert:
     def outage(self) -> None:
         """Files are always there."""
 
+    def record_failure(self, failure: Any) -> None:
+        """None is kept."""
+
     def start(self, trigger: Any, lost_lease: Any = None) -> Any:
         writer = (
             self.frame()

@@ -8,6 +8,7 @@ from threading import Event
 from penstock.catalog.errors import PenstockError
 from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.source.state import SourceState, SplitState
+from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches, LeftOutRecords
 from penstock.sql.jobs.batch_history import BatchHistory
@@ -81,6 +82,7 @@ class MeteredRunner:
     traits: PipelineTraits = PipelineTraits()  # noqa: RUF009 - frozen
     restart_reasons: dict[str, int] = field(default_factory=dict)
     split_limit: int = MOST_SPLITS
+    failures: tuple[FailureRecord, ...] = ()
     done: Event = field(default_factory=Event)
     error: PenstockError | None = None
 
@@ -121,6 +123,7 @@ class MeteredRunner:
             dead_letters=self.commits.dead_letters(),
             plan=self.plan,
             split_limit=self.split_limit,
+            failures=self.failures,
         )
 
     def request_stop(self, *, now: bool = False) -> None:

@@ -140,6 +140,18 @@ def test_restarts_of_a_process_are_shown_with_their_bound() -> None:
     assert seen == [(0, 0, 2), (0, 1, 2), (1, 1, 2), (1, 0, 2)]
 
 
+def test_the_deaths_of_a_process_are_kept() -> None:
+    """With their times; a pipeline that fails in it keeps its own errors, so its end is none of these."""
+    project = Project(("a.sql",))
+    project.run({1_000: project.end("a.sql", -9), 3_000: project.end("a.sql", 1)})
+    (view,) = project.supervisor.processes()
+    (killed,) = view.failures
+
+    assert view.state is ProcessState.FAILED
+    assert killed.message.startswith("the process was killed by SIGKILL")
+    assert (killed.code, killed.at_ms // 1_000) == (None, 1)
+
+
 def test_restarts_have_a_bound() -> None:
     """After two in a row it has failed for good; each is delayed for longer."""
     project = Project(("a.sql",))

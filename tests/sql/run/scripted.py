@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.spark.source.retry import Outage
+from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.observation.batch_metrics import BatchMetrics
 from penstock.sql.observation.pipeline import PipelineTraits, ResultMode
@@ -173,6 +174,8 @@ class ScriptedInsert:
     rows: dict[int, int] = field(default_factory=dict)
     started: list[Any] = field(default_factory=list)
     prepared: int = 0
+    failures: list[FailureRecord] = field(default_factory=list)
+    keeps_failures: bool = True
     outages: list[Outage | None] = field(default_factory=list)
     traits: PipelineTraits = PipelineTraits(mode=ResultMode.APPEND, guarantee="exactly-once")  # noqa: RUF009 - frozen
 
@@ -185,6 +188,11 @@ class ScriptedInsert:
     @property
     def leases(self) -> tuple[str, ...]:
         return (self.pipeline,)
+
+    def record_failure(self, failure: FailureRecord) -> None:
+        if not self.keeps_failures:
+            raise OSError(28, "No space left on device")
+        self.failures.append(failure)
 
     def prepare(self) -> None:
         self.prepared += 1

@@ -13,6 +13,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.ui.application import StatusView
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
@@ -40,7 +41,8 @@ SEEN = "return [...document.querySelectorAll('#splits-1 tbody th')].slice(0, 3).
 def jobs() -> list:
     """The jobs that the page shows; a test may change them meanwhile."""
     batches = [read_batch(number, source_of(*SPLITS)) for number in range(5)]
-    return [job(*batches)]
+    failed = FailureRecord(at_ms=NOON_MS, code="PEN-8003", message="the sink is away")
+    return [job(*batches, failures=(failed,), connectors=("kafka",))]
 
 
 @pytest.fixture
@@ -206,6 +208,25 @@ def test_all_that_pages_ask_for_is_of_one_origin(browser: Browser, page: str) ->
     )
     assert browser.run("return window.ran") is None
     assert any("Content Security Policy" in each for each in browser.complaints())
+
+
+def test_the_list_sorts_by_a_figure_whatever_else_its_cell_has(
+    browser: Browser, page: str, jobs: list
+) -> None:
+    """The age of the oldest record and a drawing stand below the lag: as texts 9 is behind 10 and 80."""
+    jobs[:] = [
+        job(
+            read_batch(7, source_of(split(0, 100 - lag, None)), lag_records=lag),
+            name=f"shop/p{lag}",
+        )
+        for lag in (10, 80, 9)
+    ]
+    browser.open(page)
+    browser.run("document.querySelectorAll('#pipelines thead button')[2].click()")
+    names = "return [...document.querySelectorAll('#pipelines tbody th')].map((each) => each.textContent);"
+
+    assert browser.run(names) == ["shop/p9", "shop/p10", "shop/p80"]
+    assert browser.run("return document.querySelectorAll('svg.spark').length") == 6
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

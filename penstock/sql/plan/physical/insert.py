@@ -32,7 +32,13 @@ from penstock.connector.spark.internals import select_sql, without_call_sites
 from penstock.connector.spark.session import FEW_ROWS, configured, streaming_conf
 from penstock.connector.spark.source.retry import Outage, current_commits, current_outage
 from penstock.connector.spark.types import spark_schema
-from penstock.sql.checkpoint.directory import check_checkpoint, record_plan, record_query
+from penstock.sql.checkpoint.directory import (
+    check_checkpoint,
+    record_failure,
+    record_plan,
+    record_query,
+)
+from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.checkpoint.plan_record import Mechanism, PlanRecord, SinkRecord, StartedPlan
@@ -354,6 +360,10 @@ class PlannedInsert(LocatedQuery):
     def offset_commits(self) -> Mapping[int, OffsetCommits]:
         """Return how commits to consumer groups ended, by the number of the source."""
         return current_commits(self.builder.workdir, self.checkpoint, len(self.leaves))
+
+    def record_failure(self, failure: FailureRecord) -> None:
+        """Keep a failure in the checkpoint, for people."""
+        record_failure(self.spark, self.checkpoint, failure)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

@@ -107,6 +107,12 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _list("batches_recent", "Batch", "the last batches, oldest first"),
         _list("operators", "Operator", "the plan from its result down to the tables read"),
         _list("sinks", "Sink", "the tables written"),
+        _list("errors", "PipelineError", "its last failures, at most 20, newest first"),
+    ),
+    "PipelineError": (
+        _time("at", "when it failed"),
+        _text("code", "the code of the error, not there of a process that ended"),
+        _text("message", "what it failed of"),
     ),
     "SourceTable": (
         _text("name", "the table"),

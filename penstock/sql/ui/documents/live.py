@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.masking import without_secrets
 from penstock.sql.clock import SystemClock
 from penstock.sql.metrics.collector import PHASES
+from penstock.sql.ui.documents.errors import error_documents
 from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
 from penstock.sql.ui.documents.plan import (
     StateSize,
@@ -63,6 +64,7 @@ def live_pipeline(job: Job) -> Document:
         ),
         sinks=sink_documents(batches.plan, batches.commits, time_text(progress.watermark_ms)),
         checkpoint=batches.checkpoint,
+        errors=error_documents(batches.failures, batches.checkpoint) or None,
     )
 
 

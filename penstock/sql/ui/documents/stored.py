@@ -38,6 +38,7 @@ from penstock.sql.information_schema.rows import named_objects
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.ui.documents.dead_letters import DeadLetterLook
+from penstock.sql.ui.documents.errors import error_documents, with_errors
 from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
 from penstock.sql.ui.documents.first_rows import first_rows_document
 from penstock.sql.ui.documents.machine import Examination, findings, settings_document
@@ -242,7 +243,8 @@ def _whole(summary: Document) -> Document:
         return summary
     status = summary.get("status")
     runs = None if status is None else not JobStatus(status).final
-    return summary | _checkpoint(summary["checkpoint"], runs=runs)
+    path = summary["checkpoint"]
+    return with_errors(summary | _checkpoint(path, runs=runs), error_documents((), path))
 
 
 def _checkpoint(path: str, *, runs: bool | None) -> Document:

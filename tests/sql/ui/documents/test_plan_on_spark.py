@@ -10,6 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.catalog.errors import PenstockError
+from penstock.sql.checkpoint.failure_record import read_failures
+from penstock.sql.checkpoint.reader import LocalFiles
 from penstock.sql.jobs.job import Job
 from penstock.sql.session.session import Session
 from penstock.sql.ui.documents.live import live_pipeline
@@ -100,3 +103,17 @@ def test_rows_that_tasks_write_have_no_operator_with_state(session: Session, pro
     assert (sink["writer"], sink["commits"], sink["files"]) == ("reading tasks", 1, 1)
     assert sink["version"] >= 1
     assert stored(session, project, job)["operators"] == here["operators"]
+
+
+def test_what_a_query_failed_of_is_in_its_checkpoint(session: Session, project: Path) -> None:
+    """For its page, also once it is over."""
+    session.sql("SET 'restart-strategy.type' = 'none'")
+    job = session.sql("INSERT INTO large SELECT k, 7 / (n - 1) FROM src")
+    assert isinstance(job, Job)
+    with pytest.raises(PenstockError):
+        job.await_termination(120)
+    (here,), (there,) = live_pipeline(job)["errors"], stored(session, project, job)["errors"]
+
+    assert here == there
+    assert "zero" in here["message"]
+    assert len(read_failures(LocalFiles(location=live_pipeline(job)["checkpoint"]))) == 1
