@@ -98,8 +98,9 @@ class LeftOutRecords:
 class JobBatches:
     """The batches of a job so far: counters, the last one, and the sources that its numbers mean.
 
-    `sources` are full names of tables in the order of `BatchMetrics.sources`. `recent` are the last batches, oldest
-    first, without their sources. `running_since_ms` is when the batch that runs now was first seen (epoch ms).
+    `sources` are full names of tables in the order of `BatchMetrics.sources`, `connectors` theirs. `recent` are the
+    last batches, oldest first, without their sources. `running_since_ms` is when the batch that runs now was first
+    seen (epoch ms).
     `alignments` are the alignment group and the drift (ms) that it allows of each source, None of one that has none;
     `left_out` is what becomes of their bad records.
     `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source,
@@ -109,6 +110,7 @@ class JobBatches:
     """
 
     sources: tuple[str, ...] = ()
+    connectors: tuple[str | None, ...] = ()
     counters: BatchCounters = field(default_factory=BatchCounters)
     last: BatchMetrics | None = None
     recent: tuple[BatchMetrics, ...] = ()

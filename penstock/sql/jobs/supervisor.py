@@ -199,6 +199,7 @@ class Supervisor:
             last = totals.last or self._resumed
         return JobBatches(
             sources=tuple(short_name(name) for name in self._query.sources),
+            connectors=tuple(leaf.table.connector for leaf in self._query.leaves),
             counters=counters,
             last=last,
             recent=totals.recent,

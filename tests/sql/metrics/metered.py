@@ -71,6 +71,7 @@ class MeteredRunner:
     status: JobStatus = JobStatus.RUNNING
     done_batches: tuple[BatchMetrics, ...] = ()
     sources: tuple[str, ...] = ("orders",)
+    connectors: tuple[str | None, ...] = ()
     name: str = "shop/totals"
     running_since_ms: int | None = None
     alignments: tuple[tuple[str, int] | None, ...] = ()
@@ -111,6 +112,7 @@ class MeteredRunner:
             counters, history = counters.add(each), history.add(each)
         return JobBatches(
             sources=self.sources,
+            connectors=self.connectors,
             counters=counters,
             last=self.done_batches[-1] if self.done_batches else None,
             recent=self.done_batches,

@@ -125,6 +125,27 @@ def test_a_pipeline_has_its_splits_with_state_lag_and_reason(client):
     assert idle["state"] == "idle"
 
 
+def test_a_table_that_is_read_has_its_connector_and_its_group(view):
+    """As the query has it: a hint may name another group than the table. One without has none."""
+    batch = read_batch(7, source_of(*SPLITS), source_of(*SPLITS))
+    reads = job(
+        batch,
+        sources=("orders", "customers"),
+        connectors=("kafka", "filesystem"),
+        alignments=(("shop", 3_600_000), None),
+    )
+    client = TestClient(
+        application(StatusView(jobs=lambda: [reads], stored=view.stored)),
+        base_url="http://127.0.0.1",
+    )
+    orders, customers = client.get("/api/v1/pipelines/shop/totals").json()["tables"]
+
+    assert (orders["connector"], orders["group"]) == ("kafka", "shop")
+    assert (customers["connector"], "group" in customers) == ("filesystem", False)
+    described(orders, "SourceTable")
+    assert "kafka, alignment group shop." in client.get("/pipelines/shop/totals").text
+
+
 def test_a_pipeline_says_in_a_sentence_what_it_waits_for(client):
     """In JSON, in the list, and on the page."""
     expected = "waits: 1 of 3 splits of orders are paused: customers is behind"

@@ -99,6 +99,19 @@ _PIPELINE = (
     _count("restart_limit", "how many of these there may be before it fails for good"),
 )
 
+_TABLE = (
+    _text("name", "the full name"),
+    _text("kind", "TABLE or VIEW"),
+    _text("connector", "the connector"),
+    _text("group", "its alignment group"),
+    _text("comment", "its comment"),
+)
+
+_FLOWS = (
+    _list("readers", "TableFlow", "the queries that read it: of views, and of the project's files"),
+    _list("writers", "TableFlow", "the queries that fill it"),
+)
+
 SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
     "PipelineSummary": _PIPELINE,
     "Pipeline": (
@@ -116,6 +129,8 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
     ),
     "SourceTable": (
         _text("name", "the table"),
+        _text("connector", "its connector"),
+        _text("group", "its alignment group"),
         _time("watermark", "its watermark"),
         _time("limit", "the highest watermark that its alignment group allows"),
         _count("lag_records", "records that are not read yet"),
@@ -167,25 +182,14 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _count("files", "files that commits of its process added"),
         _count("transactions", "transactions of its process in Kafka"),
     ),
-    "TableSummary": (
-        _text("name", "the full name"),
-        _text("kind", "TABLE or VIEW"),
-        _text("connector", "the connector"),
-        _text("comment", "its comment"),
-    ),
+    "TableSummary": (*_TABLE, *_FLOWS),
     "Table": (
-        _text("name", "the full name"),
-        _text("kind", "TABLE or VIEW"),
-        _text("connector", "the connector"),
-        _text("comment", "its comment"),
+        *_TABLE,
         _text("definition", "its CREATE statement, values of secret options left out"),
         _list(
             "options", "TableOption", "the options that hold for it, values of secret ones left out"
         ),
-        _list(
-            "readers", "TableFlow", "the queries that read it: of views, and of the project's files"
-        ),
-        _list("writers", "TableFlow", "the queries that fill it"),
+        *_FLOWS,
         _list("lineage", "TableFlow", "all queries before and behind it"),
         _texts("lineage_notes", "files and views that could not be read for it, and why"),
     ),
@@ -289,18 +293,24 @@ def time_text(at_ms: int | None) -> str | None:
 
 
 def table_document(
-    name: str, source: SourceMetrics, *, ends_known: bool, runs: bool | None
+    name: str,
+    source: SourceMetrics,
+    *,
+    ends_known: bool,
+    runs: bool | None,
+    connector: str | None = None,
+    group: str | None = None,
 ) -> Document:
-    """Describe a table that is read, with its splits in the order of their ids.
+    """Describe a table that is read, with its splits in the order of their ids, and its alignment group.
 
     `ends_known` False: only positions are, and with them neither ends nor lags. `runs` tells whether the pipeline does;
     None where that is not known.
     """
     state = source.state
+    table = known(name=name, connector=connector, group=group)
     if state is None:
-        return known(name=name)
-    return known(
-        name=name,
+        return table
+    return table | known(
         watermark=time_text(state.watermark_ms),
         limit=time_text(state.limit_ms),
         lag_records=sum(source.lags) if ends_known else None,

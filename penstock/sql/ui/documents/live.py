@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.catalog.masking import without_secrets
 from penstock.sql.clock import SystemClock
@@ -50,8 +51,17 @@ def live_pipeline(job: Job) -> Document:
     sources = () if batches.last is None else batches.last.sources
     return document | known(
         tables=[
-            table_document(name, source, ends_known=ends_known, runs=not progress.status.final)
-            for name, source in zip(batches.source_names(), sources, strict=False)
+            table_document(
+                name,
+                source,
+                ends_known=ends_known,
+                runs=not progress.status.final,
+                connector=_of(batches.connectors, number),
+                group=None if (group := _of(batches.alignments, number)) is None else group[0],
+            )
+            for number, (name, source) in enumerate(
+                zip(batches.source_names(), sources, strict=False)
+            )
         ],
         batches_recent=[_batch(batch) for batch in batches.recent],
         operators=operator_documents(
@@ -66,6 +76,14 @@ def live_pipeline(job: Job) -> Document:
         checkpoint=batches.checkpoint,
         errors=error_documents(batches.failures, batches.checkpoint) or None,
     )
+
+
+_T = TypeVar("_T")
+
+
+def _of(values: Sequence[_T], number: int) -> _T | None:
+    """Return the value of a source by its number; None of one that has none."""
+    return values[number] if number < len(values) else None
 
 
 def _summary(progress: JobProgress) -> Document:

@@ -16,6 +16,7 @@ from penstock.catalog.errors import CatalogError, InputError, PenstockError, Sta
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import parse_identifier, short_name
 from penstock.catalog.model.table import Table, View
+from penstock.connector.options.watermark import ALIGNMENT_GROUP
 from penstock.connector.registry import connector_of
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.plan_record import read_plan
@@ -130,7 +131,7 @@ class StoredPipelines:
     def pipeline(self, name: str) -> Document | None:
         """Describe a pipeline with the splits of its last batch; None for one that is not known."""
         found = next((each for each in self.summaries() if each["name"] == name), None)
-        return None if found is None else self._with_versions(_whole(found))
+        return None if found is None else self._from_catalog(_whole(found))
 
     def pipelines(self) -> list[Document]:
         """Describe each pipeline with the splits of its last batch, by name."""
@@ -139,8 +140,13 @@ class StoredPipelines:
         self._notice(unread)
         return [_whole(found[name]) for name in sorted(found)]
 
-    def _with_versions(self, pipeline: Document) -> Document:
-        """Add the versions of the tables that a pipeline writes, which are in no checkpoint."""
+    def _from_catalog(self, pipeline: Document) -> Document:
+        """Add what is in no checkpoint: the versions of tables written, connectors and groups of those read."""
+        for table in pipeline.get("tables", ()):
+            # a table that is read again has a number behind it
+            found = self._found(str(table["name"]).partition("#")[0])
+            if isinstance(found, Table):
+                table.update(known(connector=found.connector, group=_group(found)))
         for sink in pipeline.get("sinks", ()):
             found = self._found(sink["name"])
             try:
@@ -152,11 +158,19 @@ class StoredPipelines:
         return pipeline
 
     def tables(self) -> list[Document]:
-        """Describe the tables and views of the catalog."""
-        return sorted(
-            (_row(each.found) for each in named_objects(self.namespace) if each.found is not None),
-            key=lambda row: str(row["name"]),
-        )
+        """Describe the tables and views of the catalog, and by which queries they are read and filled.
+
+        The latter is not known while the project's file cannot be read.
+        """
+        found = [each.found for each in named_objects(self.namespace) if each.found is not None]
+        try:
+            project = self.configured or find_project(self.project)
+            flows = self.lineage.flows([each.identifier for each in found], self.namespace, project)
+        except InputError:
+            log.debug("what reads and fills tables is not known", exc_info=True)
+            flows = [{} for _ in found]
+        rows = [_row(each) | of for each, of in zip(found, flows, strict=True)]
+        return sorted(rows, key=lambda row: str(row["name"]))
 
     def table(self, name: str) -> Document | None:
         """Describe a table with its definition, secrets left out; None for one that there is not."""
@@ -287,11 +301,17 @@ def _watermark(saved: SavedCheckpoint) -> str | None:
     return time_text(min(known_ms)) if known_ms and len(known_ms) == len(states) else None
 
 
+def _group(table: Table) -> str | None:
+    """Return the alignment group of a table; a hint of a query may name another."""
+    return table.option_map.get(ALIGNMENT_GROUP.key)
+
+
 def _row(found: Table | View) -> Document:
     table = found if isinstance(found, Table) else None
     return known(
         name=str(found.identifier),
         kind="VIEW" if table is None else "TABLE",
         connector=None if table is None else table.connector,
+        group=None if table is None else _group(table),
         comment=found.comment,
     )

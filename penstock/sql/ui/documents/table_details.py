@@ -6,7 +6,7 @@ again once one of them was changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -66,12 +66,17 @@ class LineageLook:
         """Describe the queries around an object: those that read it, that fill it, and what is before and behind."""
         graph, notes = self._lineage(namespace, project)
         around = graph.around(start, ("upstream", "downstream"))
-        return known(
-            readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
-            writers=[flow for query in graph.into(start) for flow in _flows(query)],
+        return _beside(start, graph) | known(
             lineage=[flow for query in around.flows for flow in _flows(query)],
             lineage_notes=[without_secrets(note) for note in notes],
         )
+
+    def flows(
+        self, objects: Sequence[Identifier], namespace: Namespace, project: Project
+    ) -> list[Document]:
+        """Describe for each object the queries that read it, and those that fill it."""
+        graph, _ = self._lineage(namespace, project)
+        return [_beside(each, graph) for each in objects]
 
     def _lineage(self, namespace: Namespace, project: Project) -> tuple[Graph, tuple[str, ...]]:
         # one thread at a time: the parser holds the interpreter, which batches need
@@ -81,6 +86,13 @@ class LineageLook:
                 self._found = _lineage(namespace, project)
                 self._standing = standing
             return self._found
+
+
+def _beside(start: Identifier, graph: Graph) -> Document:
+    return known(
+        readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
+        writers=[flow for query in graph.into(start) for flow in _flows(query)],
+    )
 
 
 def _objects(namespace: Namespace) -> tuple[object, ...]:

@@ -115,6 +115,25 @@ def test_a_table_that_the_catalog_knows_has_its_version(tmp_path: Path) -> None:
     assert "version" not in sink()
 
 
+def test_a_table_that_the_catalog_knows_has_its_connector_and_group(tmp_path: Path) -> None:
+    """No checkpoint has them, either."""
+    client = page(tmp_path / "project", written(tmp_path / "shop/copies"))
+    namespace = Namespace(SqlCatalog(f"sqlite:///{tmp_path}/project/catalog.db"))
+
+    def table() -> dict[str, Any]:
+        (found,) = client.get("/api/v1/pipelines/shop/copies").json()["tables"]
+        return found
+
+    assert not {"connector", "group"} & table().keys()
+    run(
+        "CREATE TABLE clicks (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 'clicks', 'format' = 'json', "
+        "'properties.bootstrap.servers' = 'nowhere:1', 'scan.watermark.alignment.group' = 'shop', "
+        "'scan.watermark.alignment.max-drift' = '1 min')",
+        namespace,
+    )
+    assert (table()["connector"], table()["group"]) == ("kafka", "shop")
+
+
 def test_the_checkpoints_below_a_folder_are_shown_each_once(tmp_path: Path) -> None:
     """A folder of pipelines, and one of them again; two of one name are told apart by their folders."""
     for place in ("one/shop/copies", "one/shop/counts", "two/shop/copies"):

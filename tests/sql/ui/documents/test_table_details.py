@@ -21,6 +21,7 @@ CANARY = "canary-of-a-secret"
 TABLES = f"""
 CREATE TABLE orders (id BIGINT, amount INT) WITH ('connector' = 'kafka', 'topic' = 'orders', 'format' = 'json',
   'properties.bootstrap.servers' = 'nowhere:1', 'scan.startup.mode' = 'earliest-offset',
+  'scan.watermark.alignment.group' = 'shop', 'scan.watermark.alignment.max-drift' = '1 h',
   'properties.ssl.key.password' = '{CANARY}');
 CREATE TABLE totals (id BIGINT, amount INT) WITH ('connector' = 'delta', 'path' = 'totals');
 CREATE VIEW large AS SELECT id, amount FROM orders WHERE amount > 10;
@@ -92,6 +93,37 @@ def test_readers_and_writers_are_those_of_views_and_files(client):
     assert (large["readers"], large["writers"]) == ([insert], [view])
     assert (totals["readers"], totals["writers"]) == ([], [insert])
     assert sorted(map(str, totals["lineage"])) == sorted(map(str, [view, insert]))
+
+
+def test_the_list_has_the_group_readers_and_writers_of_each(client):
+    """As the page of each has them; each field is described."""
+    listed = {each["name"].removeprefix(FULL): each for each in client.get("/api/v1/tables").json()}
+
+    assert listed.keys() == {"orders", "totals", "large"}
+    assert {name: each.get("group") for name, each in listed.items()} == {
+        "orders": "shop",
+        "totals": None,
+        "large": None,
+    }
+    for name, each in listed.items():
+        whole = table(client, name)
+        assert each.keys() <= {field.name for field in SCHEMAS["TableSummary"]}
+        assert (each["readers"], each["writers"]) == (whole["readers"], whole["writers"])
+        assert each.get("group") == whole.get("group")
+    page = client.get("/tables").text
+    assert re.search(r'orders</a></th><td>TABLE</td><td>kafka</td><td>shop</td><td></td><td>', page)
+    assert page.count(f'href="/tables/{FULL}large"') == 3
+
+
+def test_the_list_is_there_while_a_project_file_is_written(client, tmp_path):
+    """Without the queries, which its settings decide about."""
+    (tmp_path / "penstock.toml").write_text("[settings\n")
+    listed = client.get("/api/v1/tables")
+
+    assert listed.status_code == 200
+    assert len(listed.json()) == 3
+    assert not any("readers" in each for each in listed.json())
+    assert client.get("/tables").status_code == 200
 
 
 def test_a_file_that_cannot_be_read_is_named(client, tmp_path):
