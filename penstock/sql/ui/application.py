@@ -189,6 +189,10 @@ def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:
     def pipeline(request: Request) -> Response:
         return _found(view.pipeline(request.path_params["name"]))
 
+    def lineage(request: Request) -> Response:
+        found = view.pipeline(request.query_params.get("pipeline", ""))
+        return _found(None if found is None else view.stored.lineage_of(found))
+
     def tables(_: Request) -> Response:
         return _Json(view.tables())
 
@@ -222,6 +226,7 @@ def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:
 
     yield Route(f"{VERSION_PATH}/pipelines", pipelines)
     yield Route(f"{VERSION_PATH}/pipelines/{{name:path}}", pipeline)
+    yield Route(f"{VERSION_PATH}/lineage", lineage)
     yield Route(f"{VERSION_PATH}/tables", tables)
     yield Route(f"{VERSION_PATH}/tables/{{name:path}}/first-rows", first_rows, methods=["POST"])
     yield Route(f"{VERSION_PATH}/tables/{{name:path}}", table)
@@ -241,7 +246,11 @@ def _pages(view: PipelineView) -> Iterable[Route | Mount]:
 
     def pipeline(request: Request) -> Response:
         name = request.path_params["name"]
-        return _page(pages.pipeline_page, view.pipeline(name), name)
+
+        def write(found: Document) -> str:
+            return pages.pipeline_page(found, view.stored.lineage_of(found))
+
+        return _page(write, view.pipeline(name), name)
 
     def tables(_: Request) -> Response:
         return _Html(pages.tables_page(view.tables()))

@@ -1,4 +1,4 @@
-"""The picture of a table's lineage: objects as boxes in columns, what fills a table at its left, and arrows."""
+"""The picture of lineage around tables: objects as boxes in columns, what fills them at their left, and arrows."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class LineageChart:
     box_height: int = BOX_HEIGHT
 
 
-def lineage_chart(start: str, flows: Sequence[Document]) -> LineageChart | None:
-    """Draw the flows around an object; None where there are none."""
+def lineage_chart(starts: Sequence[str], flows: Sequence[Document]) -> LineageChart | None:
+    """Draw the flows around objects, which stand below each other; None where there are none."""
     if not flows:
         return None
-    columns = _columns(start, [(flow["source"], flow["target"]) for flow in flows])
+    columns = _columns(starts, [(flow["source"], flow["target"]) for flow in flows])
     nearest = sorted(columns, key=lambda name: (abs(columns[name]), columns[name], name))
     shown = nearest[:MOST_BOXES]
     first = min(columns[name] for name in shown)
@@ -71,7 +71,7 @@ def lineage_chart(start: str, flows: Sequence[Document]) -> LineageChart | None:
             y=MARGIN + row * (BOX_HEIGHT + GAP_Y),
             name=name,
             label=label if len(label) <= LONGEST_NAME else f"{label[: LONGEST_NAME - 1]}…",
-            is_start=name == start,
+            is_start=name in starts,
         )
     return LineageChart(
         width=max(box.x for box in boxes.values()) + BOX_WIDTH + MARGIN,
@@ -82,11 +82,11 @@ def lineage_chart(start: str, flows: Sequence[Document]) -> LineageChart | None:
     )
 
 
-def _columns(start: str, pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Give each object its distance from the start: below 0 is read for it, above 0 is made of it."""
-    columns = {start: 0}
+def _columns(starts: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """Give each object its distance from the starts: below 0 is read for them, above 0 is made of them."""
+    columns = dict.fromkeys(starts, 0)
     for step in (-1, 1):
-        edge = {start}
+        edge = {*starts}
         distance = 0
         while edge:
             distance += step

@@ -120,13 +120,15 @@ def pipelines_page(pipelines: list[Document], notices: Sequence[str] = ()) -> st
     return _render("pipelines.html", pipelines=pipelines, counts=counts, notices=notices)
 
 
-def pipeline_page(pipeline: Document) -> str:
-    """Write the page of one pipeline."""
+def pipeline_page(pipeline: Document, lineage: Document | None = None) -> str:
+    """Write the page of one pipeline, with the lineage of the tables that it writes where that is known."""
+    around = {} if lineage is None else lineage
     tables = pipeline.get("tables", [])
     return _render(
         "pipeline.html",
         pipeline=pipeline,
         tables=[(table, watermark_chart(table)) for table in tables],
+        lineage=lineage_chart(around.get("written", []), around.get("flows", [])),
         batches=batch_chart(pipeline.get("batches_recent", [])),
         phases=PHASE_ORDER,
     )
@@ -139,7 +141,7 @@ def tables_page(tables: list[Document]) -> str:
 
 def table_page(table: Document, rows: Document | None = None) -> str:
     """Write the page of one table or view, with its first `rows` where they were asked for."""
-    chart = lineage_chart(table["name"], table.get("lineage", []))
+    chart = lineage_chart([table["name"]], table.get("lineage", []))
     return _render("table.html", table=table, chart=chart, rows=rows)
 
 

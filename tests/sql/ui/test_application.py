@@ -196,6 +196,7 @@ def test_no_page_and_no_answer_has_a_secret(view, monkeypatch):
     named = {"pipelines": "shop/totals", "tables": row["name"]}
     paths = ["/", "/dead-letters", "/api/v1/dead-letters", "/api/v1/openapi.json"]
     paths += ["/settings", "/api/v1/settings", "/api/v1/doctor"]
+    paths += ["/api/v1/lineage?pipeline=shop/totals"]
     for kind, name in named.items():
         paths += [f"/api/v1/{kind}", f"/api/v1/{kind}/{name}", f"/{kind}/{name}"]
 
@@ -210,12 +211,12 @@ def test_no_page_and_no_answer_has_a_secret(view, monkeypatch):
 
 
 def test_the_page_of_a_pipeline_shows_a_paused_split_and_its_reason(client):
-    """With the chart of watermarks and that of the phases of batches."""
+    """With the chart of watermarks, that of the phases of batches, and the picture of its lineage."""
     page = client.get("/pipelines/shop/totals").text
 
     assert "customers is behind" in page
     assert "holds the watermark" in page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     assert client.get("/").text.count('href="/pipelines/shop/totals"') == 1
 
 

@@ -193,6 +193,14 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _list("lineage", "TableFlow", "all queries before and behind it"),
         _texts("lineage_notes", "files and views that could not be read for it, and why"),
     ),
+    "PipelineLineage": (
+        _texts("written", "the full names of the tables that the pipeline writes"),
+        _list(
+            "flows",
+            "TableFlow",
+            "the queries before and behind these, its own among them; as of some seconds before",
+        ),
+    ),
     "TableOption": (
         _text("key", "the option"),
         _text("value", "its value"),

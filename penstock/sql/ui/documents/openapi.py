@@ -9,6 +9,7 @@ from penstock.sql.ui.documents.fields import SCHEMAS, VERSION_PATH, Document, Fi
 PATHS = {
     "/pipelines": ("Pipelines that run anywhere, and those with a checkpoint here.", "PipelineSummary", True),
     "/pipelines/{name}": ("One pipeline; its name has a slash in it.", "Pipeline", False),
+    "/lineage": ("What a pipeline's tables are made of, and what of them.", "PipelineLineage", False),
     "/tables": ("Tables and views of the catalog.", "TableSummary", True),
     "/tables/{name}": ("One table or view.", "Table", False),
     "/settings": ("The settings of the project.", "Settings", False),
@@ -21,8 +22,11 @@ PATHS = {
 READS = {"/tables/{name}/first-rows": ("Read the first rows of a table.", "FirstRows", False)}
 """The paths that are asked by POST, from the page of this server only: they make it read."""
 
-QUERIES = {"/dead-letters": ("table", "the full name of the table that they were read for")}
-"""The query parameters of paths: the name and what it is."""
+QUERIES = {
+    "/dead-letters": ("table", "the full name of the table that they were read for", False),
+    "/lineage": ("pipeline", "the name of the pipeline", True),
+}
+"""The query parameters of paths: the name, what it is, and whether the path needs it."""
 
 
 def openapi() -> Document:
@@ -69,9 +73,11 @@ def _operation(path: str, summary: str, schema: str, is_list: bool) -> Document:
         named = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         operation["parameters"] = [named]
     if path in QUERIES:
-        name, meaning = QUERIES[path]
+        name, meaning, needed = QUERIES[path]
         asked = {"name": name, "in": "query", "description": meaning, "schema": {"type": "string"}}
-        operation["parameters"] = [asked]
+        operation["parameters"] = [asked | {"required": True} if needed else asked]
+        if needed:
+            answers["404"] = _answer("there is none of this name", _reference("Error"))
     return operation
 
 

@@ -6,7 +6,8 @@ A checkpoint has positions and watermarks of the last batch that was planned; en
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from penstock.catalog.definitions.leases import JobReport
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import CatalogError, InputError, PenstockError, StateMismatchError
 from penstock.catalog.masking import without_secrets
-from penstock.catalog.model.identifier import parse_identifier, short_name
+from penstock.catalog.model.identifier import Identifier, parse_identifier, short_name
 from penstock.catalog.model.table import Table, View
 from penstock.connector.options.watermark import ALIGNMENT_GROUP
 from penstock.connector.registry import connector_of
@@ -49,7 +50,7 @@ from penstock.sql.ui.documents.plan import (
     sink_documents,
     stage_sizes,
 )
-from penstock.sql.ui.documents.table_details import LineageLook, table_options
+from penstock.sql.ui.documents.table_details import LineageLook, flows_around, table_options
 
 log = logging.getLogger(__name__)
 
@@ -143,8 +144,7 @@ class StoredPipelines:
     def _from_catalog(self, pipeline: Document) -> Document:
         """Add what is in no checkpoint: the versions of tables written, connectors and groups of those read."""
         for table in pipeline.get("tables", ()):
-            # a table that is read again has a number behind it
-            found = self._found(str(table["name"]).partition("#")[0])
+            found = self._found(_unnumbered(str(table["name"])))
             if isinstance(found, Table):
                 table.update(known(connector=found.connector, group=_group(found)))
         for sink in pipeline.get("sinks", ()):
@@ -164,7 +164,7 @@ class StoredPipelines:
         """
         found = [each.found for each in named_objects(self.namespace) if each.found is not None]
         try:
-            project = self.configured or find_project(self.project)
+            project = self._project()
             flows = self.lineage.flows([each.identifier for each in found], self.namespace, project)
         except InputError:
             log.debug("what reads and fills tables is not known", exc_info=True)
@@ -172,13 +172,39 @@ class StoredPipelines:
         rows = [_row(each) | of for each, of in zip(found, flows, strict=True)]
         return sorted(rows, key=lambda row: str(row["name"]))
 
+    def lineage_of(self, pipeline: Document) -> Document:
+        """Describe what the tables that a pipeline writes are made of, and what is made of them.
+
+        As of some seconds before: pipelines are shown while a catalog does not answer. Empty while it is not known.
+        """
+        written = self._names(pipeline.get("sinks", [{"name": pipeline.get("sink", "")}]))
+        graph = self.lineage.recent(self.namespace, self._project)
+        if graph is None or not written:
+            return {}
+        read = self._names(pipeline.get("tables", ()))
+        return known(
+            written=[str(each) for each in written], flows=flows_around(written, graph, read)
+        )
+
+    def _names(self, objects: Iterable[Document]) -> list[Identifier]:
+        """Return the full names of tables, each once."""
+        found: dict[Identifier, None] = {}
+        for each in objects:
+            with suppress(InputError):  # what a statement set writes together is no name
+                name = parse_identifier(_unnumbered(str(each["name"])))
+                found[self.namespace.resolve(name)] = None
+        return list(found)
+
+    def _project(self) -> Project:
+        return self.configured or find_project(self.project)
+
     def table(self, name: str) -> Document | None:
         """Describe a table with its definition, secrets left out; None for one that there is not."""
         found = self._found(name)
         if found is None:
             return None
         options = table_options(found) if isinstance(found, Table) else None
-        project = self.configured or find_project(self.project)
+        project = self._project()
         return (
             _row(found)
             | {"definition": without_secrets(show_create(found, redacted=True))}
@@ -190,9 +216,7 @@ class StoredPipelines:
         """Read the first rows of a table; None for one that there is not."""
         if self._found(name) is None:
             return None
-        return first_rows_document(
-            name, self.namespace, self.configured or find_project(self.project)
-        )
+        return first_rows_document(name, self.namespace, self._project())
 
     def _found(self, name: str) -> Table | View | None:
         try:
@@ -202,18 +226,16 @@ class StoredPipelines:
 
     def settings(self) -> Document:
         """Describe the settings of the project."""
-        project = self.configured or find_project(self.project)
+        project = self._project()
         return settings_document(project, self.catalog_url or project.default_catalog_url)
 
     def doctor(self) -> Document:
         """Describe what the doctor found last, and begin to look where that is old."""
-        return self.examination.document(
-            lambda: findings(self.configured or find_project(self.project), self.catalog_url)
-        )
+        return self.examination.document(lambda: findings(self._project(), self.catalog_url))
 
     def dead_letters(self, table: str | None = None) -> Document:
         """Describe the records that were left out, of one table or of all."""
-        project = self.configured or find_project(self.project)
+        project = self._project()
         return self.letters.document(project, self.namespace.catalog, table)
 
 
@@ -299,6 +321,12 @@ def _watermark(saved: SavedCheckpoint) -> str | None:
     states = [each for each in saved.offsets if isinstance(each, SourceState)]
     known_ms = [each.watermark_ms for each in states if each.watermark_ms is not None]
     return time_text(min(known_ms)) if known_ms and len(known_ms) == len(states) else None
+
+
+def _unnumbered(name: str) -> str:
+    """Return the name of a table without the number that it has where a query reads it again."""
+    table, _, number = name.rpartition("#")
+    return table if table and number.isdecimal() else name
 
 
 def _group(table: Table) -> str | None:

@@ -1,14 +1,15 @@
 """What the page of a table adds to its definition: its options with their origin, who reads and writes it.
 
-Who does so is known from the catalog's views and the SQL files of the project, which are read when somebody asks, and
-again once one of them was changed.
+The page of a pipeline has the latter of what it writes. Who does so is known from the catalog's views and the SQL files
+of the project, which are read when somebody asks, and again once one of them was changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import InputError
@@ -16,10 +17,11 @@ from penstock.catalog.masking import without_secrets
 from penstock.catalog.options.option import Option
 from penstock.catalog.options.redaction import redact
 from penstock.connector.registry import options_of
+from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.compatibility.options_page import default_text
 from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.lineage.files import add_project
-from penstock.sql.lineage.graph import Graph, LineageQuery
+from penstock.sql.lineage.graph import Direction, Graph, LineageQuery
 from penstock.sql.script.project import project_files
 from penstock.sql.ui.documents.fields import Document, known
 
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
     from penstock.catalog.model.identifier import Identifier
     from penstock.catalog.model.table import Table
     from penstock.sql.script.project import Project
+
+
+log = logging.getLogger(__name__)
+
+FRESH_MS = 10_000
+"""For how long the pages of pipelines go by the lineage that was found last: to compare it reads the whole catalog."""
+
+FIRST_LOOK_S = 1.0
+"""How long the first of these pages waits for it."""
 
 
 def table_options(table: Table) -> list[Document]:
@@ -58,9 +69,13 @@ class LineageLook:
     May be used on any thread.
     """
 
+    clock: Clock = field(default_factory=SystemClock)
     _lock: Lock = field(default_factory=Lock)
     _standing: object = None
     _found: tuple[Graph, tuple[str, ...]] | None = None
+    _asking: Lock = field(default_factory=Lock)
+    _looking: Thread | None = None
+    _looked_ms: int | None = None
 
     def document(self, start: Identifier, namespace: Namespace, project: Project) -> Document:
         """Describe the queries around an object: those that read it, that fill it, and what is before and behind."""
@@ -78,6 +93,34 @@ class LineageLook:
         graph, _ = self._lineage(namespace, project)
         return [_beside(each, graph) for each in objects]
 
+    def recent(self, namespace: Namespace, project: Callable[[], Project]) -> Graph | None:
+        """Return the lineage as it was found last, and look again where that is old; None while it is not known.
+
+        The page of a pipeline asks for it at each batch, and must not wait for a catalog that does not answer.
+        """
+        with self._asking:
+            looked_ms = self._looked_ms
+            is_due = looked_ms is None or self.clock.monotonic_ms() - looked_ms > FRESH_MS
+            if is_due and (self._looking is None or not self._looking.is_alive()):
+                self._looking = Thread(
+                    target=self._look,
+                    args=(namespace, project),
+                    name="penstock lineage",
+                    daemon=True,
+                )
+                self._looking.start()
+            looking = self._looking
+        if self._found is None and looking is not None:
+            looking.join(FIRST_LOOK_S)
+        return None if self._found is None else self._found[0]
+
+    def _look(self, namespace: Namespace, project: Callable[[], Project]) -> None:
+        try:
+            self._lineage(namespace, project())
+        except Exception:  # the page goes on without it
+            log.debug("the lineage is not known", exc_info=True)
+        self._looked_ms = self.clock.monotonic_ms()
+
     def _lineage(self, namespace: Namespace, project: Project) -> tuple[Graph, tuple[str, ...]]:
         # one thread at a time: the parser holds the interpreter, which batches need
         with self._lock:
@@ -92,6 +135,32 @@ def _beside(start: Identifier, graph: Graph) -> Document:
     return known(
         readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
         writers=[flow for query in graph.into(start) for flow in _flows(query)],
+    )
+
+
+def flows_around(
+    written: Sequence[Identifier], graph: Graph, read: Sequence[Identifier]
+) -> list[Document]:
+    """Describe the queries before and behind tables that a query writes, and the query itself, which reads `read`."""
+    queries = _around(written, graph, ("upstream", "downstream"))
+    filled = {query.target for query in queries}
+    # a query of no file of the project
+    own = [
+        LineageQuery(target=each, sources=tuple(read), by="INSERT")
+        for each in written
+        if each not in filled
+    ]
+    if own:
+        queries = [*dict.fromkeys([*_around(read, graph, ("upstream",)), *queries]), *own]
+    return [flow for query in queries for flow in _flows(query)]
+
+
+def _around(
+    starts: Sequence[Identifier], graph: Graph, directions: tuple[Direction, ...]
+) -> list[LineageQuery]:
+    """Return the queries around objects, each once."""
+    return list(
+        dict.fromkeys(flow for start in starts for flow in graph.around(start, directions).flows)
     )
 
 

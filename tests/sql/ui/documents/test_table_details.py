@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from threading import Event
 
 import pytest
 from starlette.testclient import TestClient
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.script.project import find_project
 from penstock.sql.ui.application import StatusView, application
 from penstock.sql.ui.documents import table_details
 from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import StoredPipelines
+from penstock.sql.ui.documents.table_details import LineageLook
 from penstock.sql.ui.lineage_chart import MOST_BOXES, lineage_chart
 from penstock.sql.ui.pages import breakable
+from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of
+from tests.sql.run.scripted import MovedClock
 from tests.sql.sql_objects import run
 
 CANARY = "canary-of-a-secret"
@@ -111,7 +116,7 @@ def test_the_list_has_the_group_readers_and_writers_of_each(client):
         assert (each["readers"], each["writers"]) == (whole["readers"], whole["writers"])
         assert each.get("group") == whole.get("group")
     page = client.get("/tables").text
-    assert re.search(r'orders</a></th><td>TABLE</td><td>kafka</td><td>shop</td><td></td><td>', page)
+    assert re.search(r"orders</a></th><td>TABLE</td><td>kafka</td><td>shop</td><td></td><td>", page)
     assert page.count(f'href="/tables/{FULL}large"') == 3
 
 
@@ -136,17 +141,122 @@ def test_a_file_that_cannot_be_read_is_named(client, tmp_path):
     assert len(found["writers"]) == 1
 
 
+def boxes_of(page: str) -> list[str]:
+    """The names in the picture, from left to right."""
+    boxes = re.findall(r'<a href="/tables/(\S+?)"><title>.*?<rect x="(\d+)"', page)
+    return [name for name, _ in sorted(boxes, key=lambda box: int(box[1]))]
+
+
 def test_the_picture_has_a_link_to_each_object_from_left_to_right(client):
     """What a table is made of stands at its left."""
     page = client.get(f"/tables/{FULL}large").text
-    boxes = re.findall(r'<a href="/tables/(\S+?)"><title>.*?<rect x="(\d+)"', page)
 
-    assert [name.removeprefix(FULL) for name, _ in sorted(boxes, key=lambda box: int(box[1]))] == [
+    assert [name.removeprefix(FULL) for name in boxes_of(page)] == [
         "orders",
         "large",
         "totals",
     ]
     assert page.count('class="arrow"') == 2
+
+
+def pipeline_client(tmp_path, namespace, **changes) -> TestClient:
+    """A browser at the page of a pipeline that writes `totals` from `large`."""
+    jobs = [job(read_batch(7, source_of(*SPLITS)), sources=("large#2",), **changes)]
+    stored = StoredPipelines(namespace=namespace, project=tmp_path)
+    return TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=stored)), base_url="http://127.0.0.1"
+    )
+
+
+LINEAGE = "/api/v1/lineage?pipeline=shop/totals"
+
+
+def test_a_pipeline_has_the_picture_of_what_it_writes(client, tmp_path, namespace, monkeypatch):
+    """With what is before and behind that; each field is described."""
+    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    run("CREATE VIEW small AS SELECT id FROM totals;", namespace)
+    browser = pipeline_client(tmp_path, namespace)
+    found = browser.get(LINEAGE).json()
+    page = browser.get("/pipelines/shop/totals").text
+
+    assert found["written"] == [f"{FULL}totals"]
+    assert [each["target"].removeprefix(FULL) for each in found["flows"]] == [
+        "large",
+        "small",
+        "totals",
+    ]
+    for each in found["flows"]:
+        assert each.keys() <= {field.name for field in SCHEMAS["TableFlow"]}
+    assert [name.removeprefix(FULL) for name in boxes_of(page)] == [
+        "orders",
+        "large",
+        "totals",
+        "small",
+    ]
+    assert browser.get("/api/v1/lineage?pipeline=none").status_code == 404
+    assert browser.get("/api/v1/lineage").status_code == 404
+
+
+def test_a_pipeline_of_no_file_of_the_project_has_its_own_query(tmp_path, namespace, monkeypatch):
+    """As one that a notebook runs, behind what it reads; a table that it reads twice is one."""
+    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    found = pipeline_client(tmp_path, namespace).get(LINEAGE).json()
+
+    assert found["flows"] == [
+        {"source": f"{FULL}orders", "target": f"{FULL}large", "by": "VIEW"},
+        {"source": f"{FULL}large", "target": f"{FULL}totals", "by": "INSERT"},
+    ]
+
+
+def test_a_page_of_a_pipeline_does_not_wait_for_a_catalog_that_hangs(
+    tmp_path, namespace, monkeypatch
+):
+    """It shows what runs, and the picture once the catalog has answered."""
+    answers = Event()
+
+    def hang(*given, add=table_details.LineageBuilder.add_objects):
+        assert answers.wait(60)
+        add(*given)
+
+    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 0.01)
+    monkeypatch.setattr(table_details.LineageBuilder, "add_objects", hang)
+    browser = pipeline_client(tmp_path, namespace)
+    before = browser.get("/pipelines/shop/totals")
+    answers.set()
+    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+
+    assert before.status_code == 200
+    assert "orders-0" in before.text
+    assert "Lineage" not in before.text
+    assert "Lineage" in browser.get("/pipelines/shop/totals").text
+
+
+def test_lineage_is_looked_for_again_once_it_is_old(tmp_path, namespace, monkeypatch):
+    """Pages of pipelines follow each batch, and each look reads the whole catalog."""
+    looks, clock = [], MovedClock()
+
+    def counting(*given, plain=table_details._objects):
+        looks.append(given)
+        return plain(*given)
+
+    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    monkeypatch.setattr(table_details, "_objects", counting)
+    look = LineageLook(clock=clock)
+
+    def project():
+        return find_project(tmp_path)
+
+    first = look.recent(namespace, project)
+    run("CREATE VIEW small AS SELECT id FROM totals;", namespace)
+    assert look.recent(namespace, project) is first
+    look._looking.join(60)
+    assert len(looks) == 1
+    clock.now += table_details.FRESH_MS + 1
+    look.recent(namespace, project)
+    look._looking.join(60)
+
+    assert len(look.recent(namespace, project).flows) == len(first.flows) + 1
+    assert len(looks) == 2
 
 
 def test_a_round_and_many_objects_are_drawn_once_each():
@@ -157,9 +267,9 @@ def test_a_round_and_many_objects_are_drawn_once_each():
     ]
     many = [{"source": f"t{n:03}", "target": "a", "by": "VIEW"} for n in range(99)]
 
-    assert [box.name for box in lineage_chart("a", flows).boxes] == ["a", "b"]
-    assert lineage_chart("a", many).left_out == 100 - MOST_BOXES
-    assert lineage_chart("a", []) is None
+    assert [box.name for box in lineage_chart(["a"], flows).boxes] == ["a", "b"]
+    assert lineage_chart(["a"], many).left_out == 100 - MOST_BOXES
+    assert lineage_chart(["a"], []) is None
 
 
 def test_files_are_read_again_once_one_was_changed_or_the_catalog(
