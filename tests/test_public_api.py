@@ -58,6 +58,19 @@ def test_every_module_has_what_it_says_it_offers() -> None:
     assert wrong == {}
 
 
+def test_examples_and_benchmarks_import_what_the_package_has() -> None:
+    """Also those whose own libraries are not here, and which no other test starts."""
+    lacking = []
+    for path in sorted([*ROOT.glob("examples/**/*.py"), *ROOT.glob("benchmarks/**/*.py")]):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock"):
+                module = importlib.import_module(str(node.module))
+                names = [each.name for each in node.names if not hasattr(module, each.name)]
+                lacking += [f"{path.relative_to(ROOT)}: {node.module}.{name}" for name in names]
+
+    assert lacking == []
+
+
 def test_every_dependency_is_locked_with_hashes_and_no_host() -> None:
     """The lock covers pyproject.toml; where packages come from is the machine's own setting."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from penstock.sql.cli.commands.app import app
-from penstock.sql.cli.output.report import EXIT_INTERRUPTED
+from penstock.sql.errors.exit_status import ExitStatus
 
 
 class PipelineFailedError(Exception):
@@ -75,7 +75,7 @@ def run_pipeline(script: Path, folder: Path, variables: Mapping[str, str]) -> Ou
     output = StringIO()
     with redirect_stdout(output):
         status = app(words, standalone_mode=False)
-    if status == EXIT_INTERRUPTED:
+    if status == ExitStatus.INTERRUPTED:
         raise KeyboardInterrupt
     if status:
         raise PipelineFailedError(status)
