@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from penstock.connector.local.job import LocalJob
     from penstock.sql.runner.run_mode import StopRequest
 
-
-INTERRUPTED = 130
-
 AT_ONCE_LIMIT_S = 10.0  # what stopping at once may take before the process just ends
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -80,7 +77,7 @@ class StopSignals:
                 _write("stopping at once\n")
                 self._end_after(AT_ONCE_LIMIT_S)
             case _:
-                os._exit(INTERRUPTED)
+                os._exit(ExitStatus.INTERRUPTED)
 
     def _end_after(self, seconds: float) -> None:
         if self._last_resort is not None:
@@ -92,7 +89,7 @@ class StopSignals:
 
 def _give_up() -> None:
     _write("the batch in flight did not end in time: it is left, and the next run does it again\n")
-    os._exit(INTERRUPTED)
+    os._exit(ExitStatus.INTERRUPTED)
 
 
 def _write(text: str) -> None:

@@ -67,7 +67,7 @@ def after_end(
     match status:
         case 0:
             return Ended(state=ProcessState.FINISHED)
-        case 130:
+        case ExitStatus.INTERRUPTED:
             return Ended(state=ProcessState.STOPPED)
         case ExitStatus.FAILED | ExitStatus.WRONG_INPUT:
             return _failed(error or _status_text(status))
@@ -99,7 +99,7 @@ def after_stop(status: int, *, left_running: bool, killed: bool, error: str | No
     """Decide on the exit status of a process that was to stop: none follows it.
 
     It has stopped where it came to its own end, or had not begun. `left_running` tells whether a pipeline runs by its
-    last report: with status 130 the process did not wait for the batch then. `killed` tells whether the supervisor
+    last report: with INTERRUPTED the process did not wait for the batch then. `killed` tells whether the supervisor
     killed it, as it took too long.
     """
     if killed and status == -signal.SIGKILL:
@@ -110,9 +110,9 @@ def after_stop(status: int, *, left_running: bool, killed: bool, error: str | No
             return Ended(state=ProcessState.STOPPED)
         case ExitStatus.WRONG_INPUT:
             return _failed(error or _status_text(status))
-        case 130 if left_running:
+        case ExitStatus.INTERRUPTED if left_running:
             return _failed("its batch did not end in time: the next run does it again")
-        case 130:
+        case ExitStatus.INTERRUPTED:
             return Ended(state=ProcessState.STOPPED)
     if status in _ASKED and not left_running:
         return Ended(state=ProcessState.STOPPED)
