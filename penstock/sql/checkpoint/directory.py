@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,12 +19,13 @@ from penstock.connector.spark.hadoop_files import (
     replace_text,
     write_text,
 )
+from penstock.connector.urls import is_remote
 from penstock.sql.checkpoint.failure_record import (
     FAILURES_FILE,
     FailureRecord,
     failures_text,
     last_failures,
-    read_failures,
+    stored_failures,
 )
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint, check_fits
 from penstock.sql.checkpoint.identity import (
@@ -39,6 +40,8 @@ from penstock.sql.checkpoint.plan_record import PLAN_FILE, PlanRecord
 from penstock.sql.checkpoint.reader import (
     CHANGED,
     SHAPE_FILE,
+    CheckpointFiles,
+    LocalFiles,
     SavedCheckpoint,
     damaged_error,
     read_checkpoint,
@@ -195,11 +198,18 @@ def record_plan(spark: SparkSession, checkpoint: str, plan: PlanRecord) -> None:
         replace_text(spark, path, text)
 
 
-def record_failure(spark: SparkSession, checkpoint: str, failure: FailureRecord) -> None:
-    """Add a failure to those of a checkpoint; nothing where there is none yet. The caller holds the query's leases."""
-    files = _HadoopFiles(spark=spark, location=checkpoint)
+def record_failures(
+    spark: SparkSession, checkpoint: str, failures: Iterable[FailureRecord]
+) -> None:
+    """Add failures to those of a checkpoint, each once; nothing where there is no checkpoint yet.
+
+    The caller holds the query's leases. Raises StateMismatchError where those that are there cannot be read; they stay.
+    """
+    files: CheckpointFiles = _HadoopFiles(spark=spark, location=checkpoint)
+    if not is_remote(checkpoint):
+        files = LocalFiles(location=checkpoint)  # which waits for no pipe, and follows no link
     if SHAPE_FILE in files.names(""):
-        text = failures_text(last_failures(read_failures(files), [failure]))
+        text = failures_text(last_failures(stored_failures(files), failures))
         replace_text(spark, f"{checkpoint}/{FAILURES_FILE}", text)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.masking import without_secrets
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.checkpoint.reader import CheckpointFiles
 
@@ -34,6 +35,11 @@ class FailureRecord:
     message: str
 
 
+def failure_record(at_ms: int, code: str | None, text: str) -> FailureRecord:
+    """Describe a failure by a text, which is masked before it is cut: a part of a secret would not be known as one."""
+    return FailureRecord(at_ms=at_ms, code=code, message=without_secrets(text)[:LONGEST_MESSAGE])
+
+
 def last_failures(*failures: Iterable[FailureRecord]) -> tuple[FailureRecord, ...]:
     """Put failures together in the order of their times, each once; the newest are kept."""
     found = dict.fromkeys(each for some in failures for each in some)
@@ -48,11 +54,20 @@ def failures_text(failures: Iterable[FailureRecord]) -> str:
 def read_failures(files: CheckpointFiles) -> tuple[FailureRecord, ...]:
     """Read the failures of a checkpoint; none where the file is none that is read here: nothing hangs on it."""
     try:
-        value = json.loads(files.text(FAILURES_FILE) or "{}")
+        return stored_failures(files)
+    except StateMismatchError:
+        return ()
+
+
+def stored_failures(files: CheckpointFiles) -> tuple[FailureRecord, ...]:
+    """Read the failures of a checkpoint as `read_failures`. Raises StateMismatchError if a file cannot be read."""
+    text = files.text(FAILURES_FILE)
+    try:
+        value = json.loads(text or "{}")
         if value.get("version") != VERSION:
             return ()
         return last_failures(_checked(**each) for each in value["failures"])
-    except (StateMismatchError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ()
 
 

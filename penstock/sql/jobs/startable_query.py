@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -120,8 +120,8 @@ class StartableQuery(CheckpointedQuery, Protocol):
     def offset_commits(self) -> Mapping[int, OffsetCommits]:
         """Return how commits to consumer groups ended, by the number of the source. Reads small local files."""
 
-    def record_failure(self, failure: FailureRecord) -> None:
-        """Keep a failure in its checkpoint, for people. May raise any error of Spark."""
+    def record_failures(self, failures: Iterable[FailureRecord]) -> None:
+        """Keep failures in its checkpoint, for people. May raise any error of Spark."""
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

@@ -13,13 +13,12 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
-from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import short_name
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.options.watermark import on_future
-from penstock.sql.checkpoint.failure_record import LONGEST_MESSAGE, FailureRecord, last_failures
+from penstock.sql.checkpoint.failure_record import FailureRecord, failure_record, last_failures
 from penstock.sql.errors.spark import is_permanent, translate
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches, LeftOutRecords
 from penstock.sql.jobs.batch_history import BatchHistory
@@ -88,6 +87,7 @@ class OutageWatch:
 
 
 POLL_S = 0.1  # how long a look at the query waits for its end: below a micro-batch's floor of some 130 ms
+RECORD_S = 5.0  # what a failure may take to be kept before the job goes on without
 
 STOP_POLL_MS = 50
 
@@ -140,6 +140,7 @@ class Supervisor:
         self._restarts: dict[str, int] = {}
         self._last_error: str | None = None
         self._last_failures: tuple[FailureRecord, ...] = ()
+        self._recording: Thread | None = None
         self._failures = Failures()
         self._began_ms = clock.monotonic_ms()
         self._outages = OutageWatch(query.outage, clock, self._sink)
@@ -257,25 +258,26 @@ class Supervisor:
     def _failed(self, error: Exception) -> PenstockError:
         """Translate the query's error, and keep it."""
         failure = translate(error)
-        found = FailureRecord(
-            at_ms=self._clock.now_ms(),
-            code=failure.code,
-            message=without_secrets(failure.message)[:LONGEST_MESSAGE],
-        )
+        found = failure_record(self._clock.now_ms(), failure.code, failure.message)
         with self._lock:
             self._last_error = failure.message
             self._last_failures = last_failures(self._last_failures, [found])
-        self._record(found)
+        if self._query.is_stream and (self._recording is None or not self._recording.is_alive()):
+            self._recording = Thread(target=self._record, name="penstock failures", daemon=True)
+            self._recording.start()
+            self._recording.join(RECORD_S)
         return failure
 
-    def _record(self, failure: FailureRecord) -> None:
-        """Keep a failure in the checkpoint, unless that may be another runner's by now."""
-        if not self._query.is_stream or self._lost_lease() is not None:
-            return
+    def _record(self) -> None:
+        """Keep the failures in the checkpoint, unless that may be another runner's by now.
+
+        Its store may be what does not answer: a thread of its own waits, neither a restart nor a stop.
+        """
         try:
-            self._query.record_failure(failure)
+            if self._lost_lease() is None:
+                self._query.record_failures(self._last_failures)
         except Exception:  # a full disk, or no Spark any more, may be what it failed of
-            log.debug("a failure of %s is not kept", self._sink, exc_info=True)
+            log.debug("failures of %s are not kept", self._sink, exc_info=True)
 
     def _keep_running(self, query: StreamingQuery | None) -> None:
         while True:
@@ -289,6 +291,7 @@ class Supervisor:
                 self._state.end(JobStatus.STOPPED, None)
                 return
             except Exception as error:  # whatever Spark throws is translated
+                ran_ms = self._clock.monotonic_ms() - self._began_ms
                 failure = self._failed(error)
                 log.debug("query of %s failed", self._sink, exc_info=True)
             else:
@@ -302,7 +305,6 @@ class Supervisor:
             if self._stop.is_set():
                 self._state.end(JobStatus.STOPPED, None)
                 return
-            ran_ms = self._clock.monotonic_ms() - self._began_ms
             decision = after_failure(self._settings.restarts, self._failures, ran_ms=ran_ms)
             if decision is None:
                 self._state.end(JobStatus.FAILED, _gave_up(failure, sum(self._restarts.values())))

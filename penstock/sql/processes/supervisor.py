@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING
 
-from penstock.sql.checkpoint.failure_record import LONGEST_MESSAGE, FailureRecord, last_failures
+from penstock.sql.checkpoint.failure_record import FailureRecord, failure_record, last_failures
 from penstock.sql.clock import Clock, duration_text
 from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.observation.pipeline import JobStatus
@@ -401,8 +401,7 @@ class ProjectSupervisor:
         """Return the failures of a process with its end, where it died: of others its pipelines keep their own."""
         if decision.reason is None or view.exit_status in _OF_PIPELINES:
             return view.failures
-        message = decision.reason[:LONGEST_MESSAGE]
-        found = FailureRecord(at_ms=self._clock.now_ms(), code=None, message=message)
+        found = failure_record(self._clock.now_ms(), None, decision.reason)
         return last_failures(view.failures, [found])
 
     def _pass_on_stop(self, each: _Supervised, child: Child) -> None:

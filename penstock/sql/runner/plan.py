@@ -5,7 +5,7 @@ A statement set becomes the one query that reads once and writes every sink, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +36,7 @@ from penstock.sql.check.source_status import check_rivals
 from penstock.sql.checkpoint.directory import (
     check_checkpoint,
     checkpoint_files,
-    record_failure,
+    record_failures,
     record_plan,
     record_query,
 )
@@ -225,9 +225,9 @@ class SharedQuery(LocatedQuery):
         """Return how commits to the consumer group of the table ended."""
         return current_commits(self.inserts[0].builder.workdir, self.checkpoint, 1)
 
-    def record_failure(self, failure: FailureRecord) -> None:
-        """Keep a failure in the checkpoint, for people."""
-        record_failure(self.spark, self.checkpoint, failure)
+    def record_failures(self, failures: Iterable[FailureRecord]) -> None:
+        """Keep failures in the checkpoint, for people."""
+        record_failures(self.spark, self.checkpoint, failures)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event; rows out are those of all sinks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from threading import Event
 
 import pytest
 
@@ -18,6 +19,7 @@ from penstock.catalog.errors import (
 from penstock.catalog.masking import keep_secret
 from penstock.connector.contract import AvailableNow
 from penstock.connector.spark.source.retry import Outage
+from penstock.sql.jobs import supervisor
 from penstock.sql.jobs.job import report_of
 from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
@@ -382,6 +384,43 @@ def test_a_failure_that_cannot_be_kept_is_known_all_the_same(lost):
     assert run.to_end().status is JobStatus.FAILED
     assert run.insert.failures == []
     assert len(run.supervisor.batches().failures) == 1
+
+
+def test_a_failure_that_once_could_not_be_kept_is_kept_with_the_next():
+    """As on a disk that was full for a while."""
+    run = Run(ScriptedQuery([BROKER_GONE]), ScriptedQuery([BROKER_GONE]), ScriptedQuery([END]))
+    run.insert.keeps_failures = False
+    run.clock.while_waiting = lambda: setattr(run.insert, "keeps_failures", True)
+    run.to_end()
+
+    assert run.insert.failures == list(run.supervisor.batches().failures)
+    assert len(run.insert.failures) == 2
+
+
+def test_a_store_that_does_not_answer_holds_up_no_restart(monkeypatch):
+    """It may be what the query failed of; and the time that it takes is none that the query ran."""
+    monkeypatch.setattr(supervisor, "RECORD_S", 0.01)
+    answers = Event()
+    run = Run(ScriptedQuery([BROKER_GONE]), ScriptedQuery([END]))
+    run.insert.while_recording = lambda: answers.wait(60)
+    try:
+        last = run.to_end()
+    finally:
+        answers.set()
+
+    assert (last.status, last.restarts) == (JobStatus.FINISHED, 1)
+
+
+def test_the_time_that_a_failure_takes_to_be_kept_is_none_of_the_run():
+    """A run of ten minutes would have made the count of restarts new."""
+    run = Run(
+        *(ScriptedQuery([BROKER_GONE]) for _ in range(3)),
+        restarts=replace(DEFAULT_RESTART, attempts=1),
+    )
+    run.insert.while_recording = lambda: setattr(run.clock, "now", run.clock.now + 600_000)
+
+    assert run.to_end().status is JobStatus.FAILED
+    assert len(run.insert.started) == 2
 
 
 def test_nothing_is_behind_while_nobody_knows(caplog):

@@ -36,7 +36,7 @@ class FrameInsert:
     def outage(self) -> None:
         """Files are always there."""
 
-    def record_failure(self, failure: Any) -> None:
+    def record_failures(self, failures: Any) -> None:
         """None is kept."""
 
     def start(self, trigger: Any, lost_lease: Any = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -176,6 +176,7 @@ class ScriptedInsert:
     prepared: int = 0
     failures: list[FailureRecord] = field(default_factory=list)
     keeps_failures: bool = True
+    while_recording: Callable[[], object] = lambda: None
     outages: list[Outage | None] = field(default_factory=list)
     traits: PipelineTraits = PipelineTraits(mode=ResultMode.APPEND, guarantee="exactly-once")  # noqa: RUF009 - frozen
 
@@ -189,10 +190,11 @@ class ScriptedInsert:
     def leases(self) -> tuple[str, ...]:
         return (self.pipeline,)
 
-    def record_failure(self, failure: FailureRecord) -> None:
+    def record_failures(self, failures: Iterable[FailureRecord]) -> None:
+        self.while_recording()
         if not self.keeps_failures:
             raise OSError(28, "No space left on device")
-        self.failures.append(failure)
+        self.failures[:] = failures
 
     def prepare(self) -> None:
         self.prepared += 1

@@ -6,7 +6,7 @@ Also the frame that a sink gets, with row kinds in the sink's form.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from penstock.connector.spark.source.retry import Outage, current_commits, curre
 from penstock.connector.spark.types import spark_schema
 from penstock.sql.checkpoint.directory import (
     check_checkpoint,
-    record_failure,
+    record_failures,
     record_plan,
     record_query,
 )
@@ -361,9 +361,9 @@ class PlannedInsert(LocatedQuery):
         """Return how commits to consumer groups ended, by the number of the source."""
         return current_commits(self.builder.workdir, self.checkpoint, len(self.leaves))
 
-    def record_failure(self, failure: FailureRecord) -> None:
-        """Keep a failure in the checkpoint, for people."""
-        record_failure(self.spark, self.checkpoint, failure)
+    def record_failures(self, failures: Iterable[FailureRecord]) -> None:
+        """Keep failures in the checkpoint, for people."""
+        record_failures(self.spark, self.checkpoint, failures)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""
