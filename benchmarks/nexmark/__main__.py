@@ -10,36 +10,33 @@ what is there, since 10,000,000 events take two hours. With `--paced` the querie
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from benchmarks.cpu import spent
 from benchmarks.flink_environment import REQUIREMENT, unusable
 from benchmarks.flink_sql import CONF as FLINK_CONF
 from benchmarks.flink_sql import HEAP_MB as FLINK_HEAP_MB
-from benchmarks.machine import describe_machine, machine
+from benchmarks.machine import describe_machine
 from benchmarks.nexmark.answers import Answer, make_topic, read_answer
 from benchmarks.nexmark.latency import MEASURES
 from benchmarks.nexmark.orders import LEFT_OUT, Order, Place
 from benchmarks.nexmark.paced import PACED_ARGUMENTS, add_paced_arguments, run_paced
 from benchmarks.nexmark.processes import ENGINES, progress, sampled_peak, started
 from benchmarks.nexmark.queries import Query, query_names, read_query
+from benchmarks.nexmark.results import Key, failed_lines, results_text, stored_results
 from benchmarks.nexmark.topic import PARTITIONS, SPAN_S, nexmark_rows, record_events
 from benchmarks.workers import LostWorkerError, Worker
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 TOPIC = "nexmark"
-LONGEST_REASON = 200
-"""Characters of the page."""
 LEAST_WAIT_S = 300
 LEAST_RATE = 1_000
 """Events a second; below, a run is taken for one that hangs."""
@@ -69,10 +66,6 @@ class Measured:
     def median(self, name: str) -> float:
         """The median of a figure over the runs that count."""
         return float(statistics.median(getattr(turn, name) for turn in self.turns))
-
-
-Key = tuple[str, str]
-"""A query and an engine."""
 
 
 def main() -> int:
@@ -118,19 +111,12 @@ def of_queries(measured: Mapping[Key, Measured]) -> list[Query]:
 
 def earlier(chosen: argparse.Namespace) -> dict[Key, Measured]:
     """Read the results of a run that was ended early. Raises SystemExit where it was run with other arguments."""
-    path = chosen.results / "nexmark.json"
-    if not path.exists():
-        return {}
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if document["arguments"] != recorded(chosen):
-        raise SystemExit(f"error: --resume: {path} is of other arguments")
+    found = stored_results(chosen.results / "nexmark.json", recorded(chosen))
     return {
-        (one["query"], one["engine"]): Measured(
-            answer=None if one["answer"] is None else Answer(**one["answer"]),
-            turns=[Turn(**turn) for turn in one["turns"]],
-            lost=one["lost"],
+        key: Measured(
+            answer=answer, turns=[Turn(**turn) for turn in one["turns"]], lost=one["lost"]
         )
-        for one in document["found"]
+        for key, answer, one in found
     }
 
 
@@ -378,11 +364,7 @@ def totals(
 
 def losses(measured: Mapping[Key, Measured]) -> list[str]:
     """Name the queries that an engine did not run, and why, and those of which it dropped rows."""
-    lines = [
-        f"- {query}, {ENGINES[name]}: {one.lost.splitlines()[0][:LONGEST_REASON]}"
-        for (query, name), one in measured.items()
-        if one.lost
-    ]
+    lines = failed_lines({key: one.lost for key, one in measured.items()})
     lines += [
         f"- {query}, {ENGINES[name]}: {one.median('late'):,.0f} rows were dropped as late"
         for (query, name), one in measured.items()
@@ -393,13 +375,7 @@ def losses(measured: Mapping[Key, Measured]) -> list[str]:
 
 def as_json(measured: Mapping[Key, Measured], chosen: argparse.Namespace) -> str:
     """Every run."""
-    found: list[dict[str, Any]] = [
-        {"query": query, "engine": name, **asdict(one)} for (query, name), one in measured.items()
-    ]
-    return (
-        json.dumps({"machine": machine(), "arguments": recorded(chosen), "found": found}, indent=2)
-        + "\n"
-    )
+    return results_text(measured, recorded(chosen))
 
 
 if __name__ == "__main__":

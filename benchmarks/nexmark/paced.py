@@ -8,13 +8,12 @@ no figure counts. Results go to `results/nexmark_paced.md` and `nexmark_paced.js
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import numpy as np
 
 from benchmarks.cpu import spent
 from benchmarks.flink_environment import REQUIREMENT
-from benchmarks.machine import describe_machine, machine
+from benchmarks.machine import describe_machine
 from benchmarks.nexmark.answers import (
     Answer,
     await_answer,
@@ -36,6 +35,7 @@ from benchmarks.nexmark.latency import MEASURES, Schedule, load_events, measure_
 from benchmarks.nexmark.orders import START, STOP, Order, Place
 from benchmarks.nexmark.processes import ENGINES, progress, sampled_peak, started
 from benchmarks.nexmark.queries import Query, read_paced
+from benchmarks.nexmark.results import Key, failed_lines, results_text, stored_results
 from benchmarks.nexmark.steady_events import Events
 from benchmarks.nexmark.topic import PARTITIONS, nexmark_rows, record_events, write_file
 from benchmarks.workers import LostWorkerError, Worker, running
@@ -81,10 +81,6 @@ class Paced:
     late: int | None = None
     behind_ms: int = 0
     lost: str = ""
-
-
-Key = tuple[str, str]
-"""A query and an engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,20 +288,11 @@ def recorded_arguments(chosen: argparse.Namespace) -> dict[str, str]:
 
 def earlier(chosen: argparse.Namespace) -> dict[Key, Paced]:
     """Read the results of a run that was ended early. Raises SystemExit where it was run with other arguments."""
-    path = chosen.results / "nexmark_paced.json"
-    if not path.exists():
-        return {}
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if document["arguments"] != recorded_arguments(chosen):
-        raise SystemExit(f"error: --resume: {path} is of other arguments")
-    found = {}
-    for one in document["found"]:
-        query, engine, answer = one.pop("query"), one.pop("engine"), one.pop("answer")
-        found[query, engine] = Paced(
-            **one | {"latency_ms": tuple(one["latency_ms"])},
-            answer=None if answer is None else Answer(**answer),
-        )
-    return found
+    stored = stored_results(chosen.results / "nexmark_paced.json", recorded_arguments(chosen))
+    return {
+        key: Paced(**one | {"latency_ms": tuple(one["latency_ms"])}, answer=answer)
+        for key, answer, one in stored
+    }
 
 
 def write_results(
@@ -319,15 +306,7 @@ def write_results(
 
 def as_json(found: Mapping[Key, Paced], chosen: argparse.Namespace) -> str:
     """All figures."""
-    document = {
-        "machine": machine(),
-        "arguments": recorded_arguments(chosen),
-        "found": [
-            {"query": query, "engine": engine, **asdict(one)}
-            for (query, engine), one in found.items()
-        ],
-    }
-    return json.dumps(document, indent=2) + "\n"
+    return results_text(found, recorded_arguments(chosen))
 
 
 def report(found: Mapping[Key, Paced], names: Sequence[str], chosen: argparse.Namespace) -> str:
@@ -403,11 +382,7 @@ def figures(one: Paced) -> list[str]:
 
 def failures(found: Mapping[Key, Paced]) -> list[str]:
     """Name the queries that an engine did not run, and why, and what makes figures doubtful."""
-    lines = [
-        f"- {name}, {ENGINES[engine]}: {one.lost.splitlines()[0][:200]}"
-        for (name, engine), one in found.items()
-        if one.lost
-    ]
+    lines = failed_lines({key: one.lost for key, one in found.items()})
     lines += [
         f"- {name}, {ENGINES[engine]}: {one.missing:,} events were never seen in the result"
         for (name, engine), one in found.items()
