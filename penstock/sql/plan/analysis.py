@@ -194,7 +194,7 @@ def _analyse_in_form(
         streams_aggregates=form.age < PlanForm.ACCUMULATORS.age,
         lists_apart=lists_apart,
     )
-    planner = partial(_plan_stages, read, lists_apart)
+    planner = partial(_plan_stages, read)
     placed = choose_engines(plan, options, planner)
     if isinstance(placed, Refusal):
         return placed
@@ -212,14 +212,14 @@ def _analyse_in_form(
 
 
 def _plan_stages(
-    read: QuerySyntax, lists_apart: bool, plan: Plan, spark: SparkTraits, stages: StageOptions
+    read: QuerySyntax, plan: Plan, spark: SparkTraits, stages: StageOptions
 ) -> IncrementalPlan | Refusal:
     from penstock.sql.incremental.planning.incremental_plan import (
         plan_incremental,  # few queries are incremental
     )
 
     tables = tuple(map(narrowed_input, read.inputs, read.keyed))
-    return plan_incremental(plan, spark, replace(stages, lists_apart=lists_apart), tables)
+    return plan_incremental(plan, spark, stages, tables)
 
 
 def _instants(read: QuerySyntax) -> dict[int, bool]:

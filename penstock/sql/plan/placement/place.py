@@ -403,7 +403,7 @@ def _on_all_stages(
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
-    stages = planner(plan, spark, how)
+    stages = planner(plan, spark, replace(how, lists_apart=options.lists_apart))
     if isinstance(stages, Refusal):
         return stages
     refusal = _refuse_unused(plan.hints, stages) or _refuse_mixed_times(plan, options)
