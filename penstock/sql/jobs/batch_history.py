@@ -5,11 +5,12 @@ Built from the states and ends that each batch has, without asking the source: o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
-from penstock.sql.observation.pipeline import LagSample
+from penstock.sql.observation.pipeline import STEP_MS, LagSample
 from penstock.sql.observation.split_states import SplitPhase, phase_of
 
 MOST_ENDS = 64
@@ -19,10 +20,10 @@ COUNTED = (SplitPhase.PAUSED, SplitPhase.IDLE)
 """The states whose time is added up."""
 
 SAMPLE_MS = 5_000
-"""Samples of the lag are so far apart, but for the newest one."""
+"""Any three samples of the lag span so long at least, but for the newest one."""
 
-MOST_SAMPLES = 190
-"""Samples that are kept: of a quarter of an hour, and some."""
+SAMPLED_MS = 960_000
+"""Samples are kept for so long: a quarter of an hour, and some. They are 400 at most, two in each SAMPLE_MS."""
 
 _Split = tuple[int, str]
 """The number of the source, and the split."""
@@ -67,12 +68,20 @@ class BatchHistory:
         return self._sums(now_ms)
 
     def _lags(self, batch: BatchMetrics) -> tuple[LagSample, ...]:
-        """Add the lag with this batch: in place of the newest sample while that is near the one before it."""
-        rows = (self.lags[-1].rows_in if self.lags else 0) + batch.rows_in
+        """Add the lag with this batch, in place of a sample that is near: never of the last one of a half minute.
+
+        So what was read in a half minute stays the same once it is over.
+        """
         at_ms = batch.committed_at_ms
+        lags = _not_after(self.lags, at_ms)
+        rows = (lags[-1].rows_in if lags else 0) + batch.rows_in
         sample = LagSample(at_ms=at_ms, lag_records=batch.lag_records, rows_in=rows)
-        near = len(self.lags) > 1 and at_ms - self.lags[-2].at_ms < SAMPLE_MS
-        return (*(self.lags[:-1] if near else self.lags), sample)[-MOST_SAMPLES:]
+        if len(lags) > 1 and at_ms - lags[-2].at_ms < SAMPLE_MS:
+            is_last = _half_minute(lags[-1]) != _half_minute(sample)
+            lags = (*lags[:-2], lags[-1]) if is_last else lags[:-1]
+        # the newest of those that are too old has the rows read before the others
+        begin = bisect_right(lags, at_ms - SAMPLED_MS, key=lambda each: each.at_ms) - 1
+        return (*lags[max(begin, 0) :], sample)
 
     def _unread(
         self, number: int, source: SourceMetrics, seen_ms: int
@@ -102,6 +111,19 @@ class BatchHistory:
                     key = ((number, split.split_id), phase)
                     sums[key] = sums.get(key, 0) + since_ms
         return sums
+
+
+def _half_minute(sample: LagSample) -> int:
+    """Return the number of the half minute that a sample is in; one at its very end is in it."""
+    return -(-sample.at_ms // STEP_MS)
+
+
+def _not_after(samples: tuple[LagSample, ...], at_ms: int) -> tuple[LagSample, ...]:
+    """Return samples by a clock that was set back, as if it had been so before: none is later than `at_ms`."""
+    ahead_ms = samples[-1].at_ms - at_ms if samples else 0
+    if ahead_ms <= 0:
+        return samples
+    return tuple(replace(each, at_ms=each.at_ms - ahead_ms) for each in samples)
 
 
 def _few(ends: _Ends) -> _Ends:

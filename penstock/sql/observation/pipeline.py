@@ -50,9 +50,16 @@ class PipelineTraits:
     guarantee: str = ""
 
 
+STEP_MS = 30_000
+"""Of the course of speed and lag there is a value for each half minute, which begin at multiples of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagSample:
-    """The records that were left behind the ends at a time (epoch ms), and the rows read by then."""
+    """The records that were left behind the ends at a time (epoch ms), and the rows read by then.
+
+    Rows are those since the process began: those of two samples are compared.
+    """
 
     at_ms: int
     lag_records: int

@@ -9,11 +9,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock.sql.observation.pipeline import STEP_MS
+
 if TYPE_CHECKING:
     from penstock.sql.observation.pipeline import LagSample
     from penstock.sql.ui.documents.fields import Document
 
-STEP_MS = 30_000
 MOST_STEPS = 30
 
 SPEED_TREND = "rows_per_second_trend"
@@ -44,9 +45,13 @@ def trend_fields(samples: Sequence[LagSample], now_ms: int) -> Document:
 
 
 def _rows_at(samples: Sequence[LagSample], times: Sequence[int], at_ms: int) -> int:
-    """Return the rows read up to a time."""
+    """Return the rows read up to a time, of those since the process began."""
     before = bisect_right(times, at_ms)
-    return samples[before - 1].rows_in if before else 0
+    if before:
+        return samples[before - 1].rows_in
+    # of so long a time the samples before may be gone, and what was read with them
+    may_be_cut = times[-1] - times[0] > MOST_STEPS * STEP_MS
+    return samples[0].rows_in if may_be_cut else 0
 
 
 def aged_trend(document: Document, age_ms: int) -> Document:
