@@ -57,10 +57,14 @@ class BatchHistory:
             last=batch,
         )
 
-    def oldest_unread_ms(self, number: int) -> int | None:
-        """Return when the oldest record of a source that is not read yet was first seen; None where all is read."""
+    def oldest_unread_ms(self, number: int | None = None) -> int | None:
+        """Return when the oldest record that is not read yet was first seen; None where all is read.
+
+        Of the source with this number, else of all.
+        """
         return min(
-            (ends[0][0] for (of, _), ends in self.ends.items() if of == number), default=None
+            (ends[0][0] for (of, _), ends in self.ends.items() if number in {None, of}),
+            default=None,
         )
 
     def spent_ms(self, now_ms: int) -> Mapping[tuple[_Split, SplitPhase], int]:

@@ -41,6 +41,19 @@ def test_the_oldest_unread_record_was_seen_with_the_first_end_beyond_it() -> Non
     assert after(read_to(0, 10, 50)).oldest_unread_ms(1) is None
 
 
+def test_the_oldest_unread_record_of_all_sources_is_asked_for_at_once() -> None:
+    """Whichever has it; a source in which all is read has none."""
+    read, behind, later = (
+        SourceMetrics(state=SourceState(splits=(split(0, 10, NOON_MS),)), ends={"orders-0": end})
+        for end in (10, 50, 10)
+    )
+    history = after(read_batch(0, read, behind, later, committed_at_ms=NOON_MS, duration_ms=1_000))
+
+    assert [history.oldest_unread_ms(n) for n in range(3)] == [None, seen_in(0), None]
+    assert history.oldest_unread_ms() == seen_in(0)
+    assert BatchHistory().oldest_unread_ms() is None
+
+
 def test_a_split_that_falls_behind_for_long_keeps_a_bounded_history() -> None:
     """The oldest time is never lost; others become older than they are, never younger."""
     count = 10 * MOST_ENDS

@@ -118,8 +118,7 @@ def _oldest_unread(job: ObservedJob) -> str | None:
     batches = job.batches
     if batches is None or job.progress.status.final:
         return None
-    times = (batches.history.oldest_unread_ms(number) for number in range(len(batches.sources)))
-    return time_text(min((each for each in times if each is not None), default=None))
+    return time_text(batches.history.oldest_unread_ms())
 
 
 def _trend(job: ObservedJob, now_ms: int) -> Document:
