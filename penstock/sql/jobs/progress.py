@@ -33,9 +33,9 @@ class JobProgress:
     split was discovered late. `rows_per_second`, of reading, and `rows_out_per_second` average the last seconds.
     `activity` describes what the job does now.
     `restart_reasons` are the restarts by error code; of all `restarts` those that are `restarts_counted` may be
-    `restart_limit` many, None where there is no limit. `last_error` is its last error, after which it may have
-    restarted; `outage` is what it waits for now: then `lag_records` is unknown. `refreshes`: it rewrites its table
-    periodically, `batches` counts that; rows are not counted.
+    `restart_limit` many, None of a job that does not count them, as a refresh. `last_error` is its last error, after
+    which it may have restarted; `outage` is what it waits for now: then `lag_records` is unknown. `refreshes`: it
+    rewrites its table periodically, `batches` counts that; rows are not counted.
     """
 
     name: str

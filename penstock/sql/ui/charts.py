@@ -8,6 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup, escape
 
+from penstock.sql.observation.pipeline import STEP_MS
 from penstock.sql.ui.documents.fields import Document
 
 WIDTH = 640
@@ -164,7 +165,7 @@ class Sparkline:
 
 
 def sparkline(values: Sequence[float], what: str) -> Sparkline | None:
-    """Draw values, oldest first, from 0 up to the highest; None of fewer than two."""
+    """Draw values, one for each STEP_MS, oldest first, from 0 up to the highest; None of fewer than two."""
     if len(values) < 2:
         return None
     highest = max(*values, 1)
@@ -173,7 +174,7 @@ def sparkline(values: Sequence[float], what: str) -> Sparkline | None:
         f"{round(1 + index * step, 1)},{round(SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 2) * value / highest, 1)}"
         for index, value in enumerate(values)
     )
-    minutes = f"{len(values) / 2:g} min"
+    minutes = f"{len(values) * STEP_MS / 60_000:g} min"
     title = (
         f"{what} over the last {minutes}: {min(values):,} to {max(values):,}, now {values[-1]:,}"
     )
