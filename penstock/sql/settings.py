@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 from zoneinfo import ZoneInfo
 
 from penstock.catalog.errors import OptionError, did_you_mean
@@ -24,6 +24,8 @@ from penstock.catalog.options.option import (
     enum_type,
     resolve,
 )
+
+_T = TypeVar("_T")
 
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-](?:0?\d|1[0-8])(?::[0-5]\d)?")
 
@@ -281,10 +283,15 @@ MOST_SPLITS_ASKED = 10_000
 """The same where series of splits are asked for: 120,000 of a table are what a Prometheus takes."""
 
 
+def setting(settings: Mapping[str, str], option: Option[_T]) -> _T:
+    """Return the value of one key of SET, else its default. Raises OptionError."""
+    asked = {key: value for key, value in settings.items() if key == option.key}
+    return resolve(asked, (option,), owner="SET").get(option)
+
+
 def split_limit(settings: Mapping[str, str]) -> int:
     """Return the number of splits of a table up to which metrics have series of each. Raises OptionError."""
-    asked = {key: value for key, value in settings.items() if key == SPLIT_METRICS.key}
-    match resolve(asked, (SPLIT_METRICS,), owner="SET").get(SPLIT_METRICS):
+    match setting(settings, SPLIT_METRICS):
         case "true":
             return MOST_SPLITS_ASKED
         case "false":

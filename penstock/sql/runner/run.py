@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.catalog.model.identifier import short_name
-from penstock.catalog.options.option import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.session import configured
 from penstock.sql.check.explain import explain_lines
@@ -53,7 +52,7 @@ from penstock.sql.runner.summary import (
     with_jobs,
     with_refreshes,
 )
-from penstock.sql.settings import CHECKPOINT_INTERVAL, restart_strategy, split_limit
+from penstock.sql.settings import CHECKPOINT_INTERVAL, restart_strategy, setting, split_limit
 from penstock.sql.statements.statement import (
     Explain,
     ResetOption,
@@ -387,10 +386,7 @@ class ScriptRun:
     def _trigger(self, *, bounded: bool) -> Trigger:
         if self._mode.ends(bounded=bounded):
             return AvailableNow()
-        key = CHECKPOINT_INTERVAL.key
-        known = {k: v for k, v in self._context.settings.items() if k == key}
-        interval_ms = resolve(known, (CHECKPOINT_INTERVAL,), owner="SET").get(CHECKPOINT_INTERVAL)
-        return Continuous(interval_ms=interval_ms)
+        return Continuous(interval_ms=setting(self._context.settings, CHECKPOINT_INTERVAL))
 
     def _look(self) -> None:
         """Pass on requests to stop, and the first failure of a job; show new rows."""

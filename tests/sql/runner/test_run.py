@@ -12,6 +12,7 @@ from penstock.catalog.errors import BadRecordError, PipelineLockedError
 from penstock.catalog.model.identifier import Identifier
 from penstock.connector.contract import AvailableNow, Continuous
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
+from penstock.sql.cli.commands.script_input import read_input
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.runner.plan import PlannedSet
 from penstock.sql.runner.run import ScriptRun
@@ -150,6 +151,31 @@ def test_the_mode_chooses_the_trigger(mode, bounded, trigger):
     running.results()
 
     assert one.planned.started == [trigger]
+
+
+@pytest.mark.parametrize(
+    ("of_project", "of_script", "splits"),
+    [
+        (None, (), [100, 100]),
+        ("true", (), [10_000, 10_000]),
+        (None, ("false",), [0, 0]),
+        ("false", ("true", "auto"), [10_000, 100]),
+    ],
+)
+def test_series_of_splits_are_as_the_project_and_the_script_say(
+    of_project, of_script, splits, tmp_path
+):
+    """A SET holds for the INSERTs behind it, in place of what penstock.toml says; a job keeps what was set then."""
+    entry = "" if of_project is None else f'[settings]\n"metrics.per-split" = "{of_project}"\n'
+    (tmp_path / "penstock.toml").write_text(entry)
+    sets = [setting("metrics.per-split", value) for value in of_script]
+    first, second = insert("a", 0, END), insert("b", 0, END)
+    running = Running(*sets[:1], first, *sets[1:], second)
+    running.settings.update(read_input([], folder=tmp_path).open_context(offline=True).settings)
+
+    running.results()
+
+    assert [job.batches.split_limit for job in running.run.jobs] == splits
 
 
 def test_a_failure_ends_the_run():
