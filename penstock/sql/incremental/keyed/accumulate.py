@@ -38,6 +38,7 @@ from penstock.sql.incremental.keyed.statement import (
     translate_over,
 )
 from penstock.sql.incremental.keyed.tables import (
+    MANY_ROWS,
     BucketTables,
     UntranslatableError,
     cast_text,
@@ -62,9 +63,6 @@ _BEGAN = pa.field("__began", pa.int64())
 
 _GROUP = "g"
 """The number of a row's group in a batch: groups are in the order of their keys."""
-
-_MANY_ROWS = 200_000
-"""Rows that get the keys of their groups in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,7 +435,7 @@ def with_keys(
         found = pa.Table.from_arrays(columns, names=[f"c{n}" for n in range(len(columns))])
         return typed(found, schema)
 
-    if rows.num_rows <= _MANY_ROWS:
+    if rows.num_rows <= MANY_ROWS:
         return some(rows)
     parts = (some(rows.slice(n, BATCH_ROWS)) for n in range(0, rows.num_rows, BATCH_ROWS))
     return spooled(schema, (batch for part in parts for batch in part.to_batches()))

@@ -53,8 +53,8 @@ def process_duckdb() -> duckdb.DuckDBPyConnection:
     return found
 
 
-_MANY_ROWS = 200_000
-"""Rows of a table in DuckDB from which on a result may be more than are held in memory."""
+MANY_ROWS = 200_000
+"""Rows from which on a result of DuckDB, or what is made of it, may be more than are held in memory."""
 
 
 def fetched(
@@ -233,7 +233,7 @@ class BucketTables:
         self._tables.append(name)
         text = f"CREATE OR REPLACE TEMP TABLE {name} AS {self._with(query)}"
         ((count,),) = self._duckdb.execute(text).fetchall()
-        self._is_large |= count > _MANY_ROWS
+        self._is_large |= count > MANY_ROWS
 
     def name(self, name: str, query: str) -> None:
         """Name a query, which runs wherever it is read: as text, for a view costs two statements, a table more."""
@@ -241,7 +241,7 @@ class BucketTables:
 
     def rows(self, query: str, *, most: int = 0) -> pa.Table:
         """Return the rows of a query. `most`: so many may come of a join, which has more than its inputs."""
-        are_many = self._is_large or most > _MANY_ROWS
+        are_many = self._is_large or most > MANY_ROWS
         return fetched(self._duckdb, self._with(query), is_large=are_many)
 
     def value(self, query: str) -> int | None:

@@ -41,9 +41,9 @@ INPUT = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("t", pa.string())])
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """DuckDB spills, and rows go to files, from a few megabytes on."""
     monkeypatch.setattr(spooled_rows, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(bucket_state, "_MANY_ROWS", 1_000)
-    monkeypatch.setattr(keyed_tables, "_MANY_ROWS", 1_000)
-    monkeypatch.setattr(accumulate, "_MANY_ROWS", 1_000)
+    monkeypatch.setattr(bucket_state, "_MANY_STORED_ROWS", 1_000)
+    monkeypatch.setattr(keyed_tables, "MANY_ROWS", 1_000)
+    monkeypatch.setattr(accumulate, "MANY_ROWS", 1_000)
     monkeypatch.setattr(row_segments, "_KEYS_AT_ONCE", 1_000)
     duckdb = process_duckdb()
     ((before,),) = duckdb.execute("SELECT current_setting('memory_limit')").fetchall()

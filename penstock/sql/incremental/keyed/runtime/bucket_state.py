@@ -44,7 +44,7 @@ from penstock.sql.incremental.keyed.tables import (
     typed,
 )
 
-_MANY_ROWS, _MANY_BYTES = 500_000, 32 << 20
+_MANY_STORED_ROWS, _MANY_STORED_BYTES = 500_000, 32 << 20
 """Stored rows, and bytes of their files, from which on those that are looked up go by the disk where they are many."""
 
 _FEWEST_ADDED = 100_000
@@ -265,7 +265,8 @@ def _rows_between(
 def _are_many(buckets: Sequence[BucketState]) -> bool:
     """Return whether the rows of a lookup may be more than are held in memory: those of a hot key, or of all."""
     rows = sum(bucket.stored.rows for bucket in buckets)
-    return rows > _MANY_ROWS or sum(bucket.stored.bytes for bucket in buckets) > _MANY_BYTES
+    size = sum(bucket.stored.bytes for bucket in buckets)
+    return rows > _MANY_STORED_ROWS or size > _MANY_STORED_BYTES
 
 
 def _joint_cache(buckets: Sequence[BucketState]) -> _HeldCache | None:
