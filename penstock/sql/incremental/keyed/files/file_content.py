@@ -65,7 +65,7 @@ class FileContent:
     @property
     def digest(self) -> str:
         """The part of the name of a file that tells its content."""
-        return self._hash.hexdigest()[:16]
+        return _shown_digest(self._hash)
 
     def in_memory(self) -> bytes:
         """Return all of it, where it is small."""
@@ -134,11 +134,16 @@ def _read_twice(found: Any, file: StateFile) -> Any:
     if found.size() == file.bytes:
         for piece in _pieces(found):
             digest.update(piece)
-    if digest.hexdigest()[:16] in file.name:
+    if _shown_digest(digest) in file.name:
         found.seek(0)
         return found
     found.close()
     return None
+
+
+def _shown_digest(digest: hashlib._Hash) -> str:
+    """Return the part of a digest that the name of a file has."""
+    return digest.hexdigest()[:16]
 
 
 def _pieces(stream: Any) -> Iterator[bytes]:
