@@ -149,7 +149,10 @@ class AccumulateInserts:
             state = states[self.name]
             has_before = self._find_before(tables, groups, state, batch)
             groups = self._with_begin(tables, groups, batch, has_before=has_before)
-            tables.give("named", _with_numbers(groups))
+            if has_before and not self.expires:
+                tables.name("named", "SELECT * FROM keyed")  # without a begin they are the same
+            else:
+                tables.give("named", _with_numbers(groups))
             for n, one in enumerate(self.distinct):
                 self._count_values(tables, n, one, groups, states[self._values_of(n)], batch)
             self._add_up(tables, has_before=has_before)
@@ -283,7 +286,7 @@ class AccumulateInserts:
     def _find_before(
         self, tables: BucketTables, groups: pa.Table, state: KeyedState, batch: KeyedBatch
     ) -> bool:
-        """Make the table `before`: of each group that is there its sums s0, ..., extremes x0, ... and when it began.
+        """Make `before`: of each group that is there its sums s0, ..., extremes x0, ... and when it began.
 
         Returns whether there may be one. The living row of a group is the one that its last batch has written.
         """
@@ -309,7 +312,8 @@ class AccumulateInserts:
         if self.time_to_live_ms:  # a clock that was set back may let one live again
             newest = f"began = MAX(began) OVER (PARTITION BY {_GROUP})"
             rows = f"SELECT * FROM ({rows}) QUALIFY {newest}"
-        tables.create("before", rows)
+        # where groups have a begin it is read twice
+        (tables.create if self.expires else tables.name)("before", rows)
         return True
 
     def _with_begin(
