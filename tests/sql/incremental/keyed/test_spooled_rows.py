@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from penstock.sql.incremental.keyed.files.spooled_rows import (
     taken,
 )
 from penstock.sql.incremental.keyed.tables import fetched, in_order, process_duckdb
+from tests.sql.incremental.keyed.files.test_file_content import files_of_at_most
 
 ROWS = pa.table({"n": pa.array(range(1_000)), "t": pa.array([f"{n % 7} é" for n in range(1_000)])})
 
@@ -56,6 +59,37 @@ def test_rows_that_nobody_asks_for_leave_no_file(
 
     with pytest.raises(ValueError, match="read no further"):
         spooled(ROWS.schema, failing())
+    assert folder.exists()
+    assert not list(folder.glob("*"))
+
+
+def test_a_full_disk_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though what is to be written at the end fails, too. A limit on the size of files stands for the disk."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", 0)
+    many = pa.table({"n": pa.array(range(100_000))})
+    with (
+        files_of_at_most(100_000),
+        pytest.raises(OSError, match=os.strerror(errno.EFBIG)),
+    ):
+        spooled(many.schema, many.to_batches(max_chunksize=1_000))
+
+    assert folder.exists()
+    assert not list(folder.glob("*"))
+
+
+def test_a_file_that_cannot_be_begun_is_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a name before anything is written to it."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", 0)
+    monkeypatch.setattr(pa.ipc, "new_file", fail)
+    with pytest.raises(OSError, match="full"):
+        spooled(ROWS.schema, ROWS.to_batches())
+
     assert folder.exists()
     assert not list(folder.glob("*"))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +61,12 @@ class SpooledRows:
 
     def discard(self) -> None:
         """Remove the file of rows that nobody asks for."""
-        if self._writer is not None and self._path is not None:
-            self._writer.close()
+        if self._writer is not None:
+            with suppress(OSError, pa.ArrowException):  # it writes the end: the disk may be full
+                self._writer.close()
+        if self._path is not None:
             self._path.unlink(missing_ok=True)
-            self._path = self._writer = None
+        self._path = self._writer = None
         self._batches.clear()
 
     def _begin_file(self) -> None:
