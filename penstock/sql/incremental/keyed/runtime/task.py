@@ -268,7 +268,12 @@ class StageTask:
     ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
         """Run an operator over the state of `bucket`; of all buckets where the stage has them."""
         with ThreadPoolExecutor(_WRITERS, "penstock state") as writers:
-            return self._run_with(stage, bucket, changes, writers)
+            try:
+                return self._run_with(stage, bucket, changes, writers)
+            except BaseException:
+                # the files that wait to be written are those of no batch
+                writers.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _run_with(
         self,

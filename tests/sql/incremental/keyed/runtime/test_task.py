@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ from penstock.connector.spark.source import buckets
 from penstock.connector.spark.source.buckets import RowBuckets
 from penstock.sql.incremental.keyed.choose import keyed_operator
 from penstock.sql.incremental.keyed.files import spooled_rows
+from penstock.sql.incremental.keyed.files.manifest import BucketId
 from penstock.sql.incremental.keyed.files.spooled_rows import is_large
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark
@@ -301,6 +304,77 @@ def test_stages_of_a_task_take_their_own_inputs_and_each_other(
     reports.clear()
     assert list(run(iter([]))) == []
     assert [(one.stage, dict(one.files)) for one in reports] == [("g", {}), ("j", {})]
+
+
+class StoppedWriters(ThreadPoolExecutor):
+    """Writers that say when they are stopped, before they wait for what runs."""
+
+    stopped = Event()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Stop, and say so."""
+        super().shutdown(wait=False, cancel_futures=cancel_futures)
+        self.stopped.set()
+        super().shutdown(wait=wait)
+
+
+def test_a_file_that_fails_stops_those_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is written meanwhile is written to its end, and no other one is begun."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
+    monkeypatch.setattr(task, "ThreadPoolExecutor", StoppedWriters)
+    monkeypatch.setattr(task, "_WRITERS", 1)
+    monkeypatch.setattr(StoppedWriters, "stopped", Event())
+    begun: list[int] = []
+
+    def write(_: StateFiles, bucket: BucketId, *__: object) -> None:
+        begun.append(bucket.bucket)
+        if len(begun) > 1:
+            assert StoppedWriters.stopped.wait(30)
+        raise OSError(f"file {len(begun)}")
+
+    monkeypatch.setattr(StateFiles, "write", write)
+    schema, result = (
+        pa.schema([("k", pa.int64())]),
+        pa.schema([("k", pa.int64()), ("n", pa.int64())]),
+    )
+    stage = recomputed(
+        "w", "SELECT k, COUNT(*) AS n FROM a GROUP BY k", StageInput(name="a", key=("k",))
+    )
+    operator = keyed_operator(stage, {"a": schema, "w": result}, 0)
+    assert not isinstance(operator, RunBySpark)
+    run = StageTask(
+        stages=(
+            TaskStage(
+                name="w",
+                operator=operator,
+                inputs=(TaskInput(name="a", schema=schema, inserts=True, column=0),),
+                result=pa.schema([*result, CHANGES.field(ROW_KIND)]),
+                states={},
+                buckets=8,
+                hashed={"a": ("k",)},
+            ),
+        ),
+        returned=(0,),
+        batch=KeyedBatch(batch_id=0, now_ms=0),
+        files=StateFiles(location=str(tmp_path / "state")),
+        state_id="s",
+        reports=SimpleNamespace(add=None),  # type: ignore[arg-type]
+        writes=True,
+        all_buckets=True,
+    )
+    rows = pa.table(
+        {
+            BUCKET: pa.array([0] * 100, pa.int32()),
+            ORDER: pa.array(range(100), pa.int64()),
+            rows_column(0): pa.array([{"k": n} for n in range(100)], pa.struct(schema)),
+        }
+    )
+
+    with pytest.raises(OSError, match="file 1"):
+        list(run(iter(rows.to_batches())))
+    assert begun in ([0], [0, 1])
 
 
 def test_rows_of_a_task_that_ran_again_count_once() -> None:
