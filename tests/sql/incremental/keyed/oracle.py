@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,9 @@ from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 Row = tuple[Any, ...]
+
+WRITERS = ThreadPoolExecutor(1, "state of a test")
+"""Writes the files of states one after the other, as the writers of a task do."""
 
 _FEW_EXAMPLES = 20
 """What the profile of `make test-fast` asks of a property."""

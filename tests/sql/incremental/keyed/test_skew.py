@@ -29,6 +29,7 @@ from penstock.sql.incremental.keyed.runtime import bucket_state, row_segments
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.tables import process_duckdb
 from penstock.sql.incremental.stages import InputState, RecomputeOperator, StageInput
+from tests.sql.incremental.keyed.oracle import WRITERS
 from tests.sql.maintain.maintaining import recomputed
 
 INSERT, BEFORE, AFTER, _ = (int(kind) for kind in RowKind)
@@ -74,13 +75,13 @@ class Task:
         states = {name: self._state(name) for name in self._operator.layouts}
         try:
             result = self._operator.run(changes, states, KeyedBatch(batch_id=self._batch, now_ms=0))
+            for name, state in states.items():
+                if state.written is not None:
+                    files = (*self._stored[name].files, state.written)
+                    self._stored[name] = BucketFiles(files=files)
         finally:
             for state in states.values():
                 state.close()
-        for name, state in states.items():
-            if state.written is not None:
-                files = (*self._stored[name].files, state.written)
-                self._stored[name] = BucketFiles(files=files)
         self._batch += 1
         return result
 
@@ -92,7 +93,7 @@ class Task:
             stored=self._stored[name],
             caches=self._folder / "caches",
         )
-        return BucketState(location, self._operator.layouts[name], self._batch)
+        return BucketState(location, self._operator.layouts[name], self._batch, writers=WRITERS)
 
 
 def inserts(first: int, keys: pa.Array) -> pa.Table:

@@ -102,9 +102,9 @@ class BucketState:
         layout: KeyedLayout,
         batch_id: int,
         *,
+        writers: Executor,
         writes: bool = True,
         ended: int | None = None,
-        writers: Executor | None = None,
     ) -> None:
         self._location = location
         self._layout = layout
@@ -133,10 +133,7 @@ class BucketState:
         if not changes.num_rows or not self._writes:
             return
         rows = typed(changes, positional(self._layout))
-        if self._writers is None:
-            self._hold(rows, self._file_of(rows))
-        else:
-            self._writing = rows, self._writers.submit(self._file_of, rows)
+        self._writing = rows, self._writers.submit(self._file_of, rows)
 
     @property
     def written(self) -> StateFile | None:

@@ -22,6 +22,7 @@ from penstock.sql.incremental.keyed.runtime.bucket_state import (
     BucketState,
 )
 from penstock.sql.incremental.stages import COUNT
+from tests.sql.incremental.keyed.oracle import WRITERS
 
 BUCKETS = 4
 LAYOUT = KeyedLayout(
@@ -57,6 +58,7 @@ class States:
                 ),
                 self.layout,
                 batch,
+                writers=WRITERS,
             )
             for n, files in self.stored.items()
         ]
@@ -64,9 +66,9 @@ class States:
     def take(self, states: list[BucketState]) -> None:
         """Close them, and take what they wrote into the state."""
         for n, state in enumerate(states):
-            state.close()
             if state.written is not None:
                 self.stored[n] = (*self.stored[n], state.written)
+            state.close()
 
 
 def rows_of(draw: random.Random, count: int) -> pa.Table:

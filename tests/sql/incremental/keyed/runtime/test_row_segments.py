@@ -39,7 +39,7 @@ from penstock.sql.incremental.keyed.runtime import (
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
 from penstock.sql.incremental.stages import COUNT, TIME
-from tests.sql.incremental.keyed.oracle import rows_in, some_fast
+from tests.sql.incremental.keyed.oracle import WRITERS, rows_in, some_fast
 from tests.sql.incremental.keyed.runtime.test_state import MemoryManifests
 
 BUCKET = BucketId(stage="s", input="a", bucket=0)
@@ -102,7 +102,7 @@ class Store:
             stored=self.newest.files.get(BUCKET, BucketFiles()),
             caches=self.folder / "caches",
         )
-        return BucketState(place, self.layout, self.batch, ended=ended)
+        return BucketState(place, self.layout, self.batch, ended=ended, writers=WRITERS)
 
     def look(self, keys: Sequence[Key], ended: int | None = None) -> Counter[str]:
         """Look keys up."""
@@ -254,7 +254,9 @@ def test_a_lookup_finds_the_rows_of_its_keys(tmp_path: Path, seed: int) -> None:
         assert store.look(asked) == store.expected(asked)
         assert store.span(after, until) == shown(store.table(within))
 
-        store.open().write(store.table(drawn(draw)))
+        attempt = store.open()
+        attempt.write(store.table(drawn(draw)))
+        _ = attempt.written
         store.give(drawn(draw))
 
     assert store.look(KEYS) == store.expected(KEYS)

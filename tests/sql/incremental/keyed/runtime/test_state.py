@@ -40,7 +40,7 @@ from penstock.sql.incremental.keyed.runtime.compaction import (
     files_to_merge,
 )
 from penstock.sql.incremental.stages import COUNT
-from tests.sql.incremental.keyed.oracle import some_fast
+from tests.sql.incremental.keyed.oracle import WRITERS, some_fast
 
 BUCKET = BucketId(stage="s", input="a", bucket=0)
 LAYOUT = KeyedLayout(
@@ -117,7 +117,7 @@ class Store:
             stored=self.newest.files.get(BUCKET, BucketFiles()),
             caches=self.caches,
         )
-        return BucketState(place, self.layout, self.batch)
+        return BucketState(place, self.layout, self.batch, writers=WRITERS)
 
     def look(self, keys: Sequence[str | None]) -> Counter[Row]:
         """Look keys up, as rows and their count."""
@@ -152,8 +152,8 @@ class Store:
         state = self.open()
         state.rows_of(pa.table({"k": pa.array(sorted({k or "" for k, _ in changes}))}))
         state.write(self.rows(changes, now_ms))
-        state.close()
         assert state.written is not None
+        state.close()
         with_batch = self.newest.with_batch(self.batch, {BUCKET: state.written})
         self.newest = self.compaction.taken(with_batch, now_ms)
         self.manifests.write(self.newest)
@@ -248,6 +248,7 @@ def test_a_state_is_what_was_written(tmp_path: Path, seed: int) -> None:
         attempt = store.open()
         attempt.rows_of(pa.table({"k": pa.array(["a"])}))
         attempt.write(store.rows(drawn(draw, store.model), 0))
+        _ = attempt.written
         attempt.close()
         store.give(drawn(draw, store.model))
     files = store.newest.files[BUCKET].files

@@ -21,6 +21,7 @@ from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
 from penstock.sql.incremental.stages import COUNT
+from tests.sql.incremental.keyed.oracle import WRITERS
 from tests.sql.incremental.keyed.runtime.test_state import BUCKET, MemoryManifests
 
 VALUES: dict[pa.DataType, Sequence[Any]] = {
@@ -85,7 +86,7 @@ class Bucket:
             stored=self.newest.files.get(BUCKET, BucketFiles()),
             caches=self.folder / "caches",
         )
-        return BucketState(location, self.layout, self.batch)
+        return BucketState(location, self.layout, self.batch, writers=WRITERS)
 
     def look(self, asked: pa.Table) -> pa.Table:
         """Look keys up."""
