@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.connector.spark.source.buckets import sorted_by_bucket
+from penstock.connector.spark.source.buckets import bucket_numbers, sorted_by_bucket
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.spooled_rows import is_large, spooled
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
@@ -33,6 +35,7 @@ from penstock.sql.incremental.keyed.runtime.row_segments import RowSegments
 from penstock.sql.incremental.keyed.runtime.segment_folder import (
     SegmentedBucket,
     SegmentFolder,
+    is_segment,
 )
 from penstock.sql.incremental.keyed.tables import (
     fetched,
@@ -115,7 +118,7 @@ class BucketState:
         self._folder: SegmentFolder | None = None
         self._segments: RowSegments | None = None
         self._writers = writers
-        self._writing: tuple[pa.Table, Future[StateFile]] | None = None
+        self._writing: Future[tuple[StateFile, pa.Table | None]] | None = None
         self._written: StateFile | None = None
 
     def rows_of(self, keys: pa.Table) -> pa.Table:
@@ -133,27 +136,31 @@ class BucketState:
         if not changes.num_rows or not self._writes:
             return
         rows = typed(changes, positional(self._layout))
-        self._writing = rows, self._writers.submit(self._file_of, rows)
+        self._writing = self._writers.submit(self._write_file, rows)
 
     @property
     def written(self) -> StateFile | None:
         """The file of the batch, durable, None where nothing changed."""
         if self._writing is not None:
-            (rows, writing), self._writing = self._writing, None
-            self._hold(rows, writing.result())
+            writing, self._writing = self._writing, None
+            self._written, rows = writing.result()
+            if rows is not None:
+                self._hold(self._written, rows)
         return self._written
 
-    def _file_of(self, rows: pa.Table) -> StateFile:
+    def _write_file(self, rows: pa.Table) -> tuple[StateFile, pa.Table | None]:
+        """Return the file, and its rows where they are kept for the next batch: those of others are let go."""
         batch, location = self._batch_id, self._location
-        return location.files.write(location.bucket, batch, batch, rows)
+        written = location.files.write(location.bucket, batch, batch, rows)
+        file = replace(written, ends=last_end(self._layout, rows))
+        is_kept = is_segment(rows) if self._layout.inserts else are_few([file])
+        return file, rows if is_kept else None
 
-    def _hold(self, rows: pa.Table, file: StateFile) -> None:
-        """Keep the rows of the file that was written for the next batch."""
-        self._written = replace(file, ends=last_end(self._layout, rows))
+    def _hold(self, file: StateFile, rows: pa.Table) -> None:
         if self._layout.inserts:
-            self._segment_folder().add(self._written, rows)
+            self._segment_folder().add(file, rows)
         else:
-            held_rows().add(self._location.held, self._written, rows)
+            held_rows().add(self._location.held, file, rows)
 
     def close(self) -> None:
         """Let others take up the cache."""
@@ -221,16 +228,22 @@ class AllBuckets:
             for bucket, _, rows in sorted_by_bucket(changes, self._hashed, len(self._buckets)):
                 self._buckets[bucket].write(rows)
             return
-        # sorted at once they would be in memory
+        # sorted at once they would be in memory, and so would those of buckets that wait to be written
+        batches = changes.to_batches()
+        numbers = [self._numbers(batch) for batch in batches]
         for number, state in enumerate(self._buckets):
-            state.write(spooled(changes.schema, self._of_bucket(number, changes)))
+            found = (
+                batch.filter(pa.array(of == number))
+                for batch, of in zip(batches, numbers, strict=True)
+            )
+            state.write(spooled(changes.schema, found))
+            _ = state.written
 
-    def _of_bucket(self, number: int, changes: pa.Table) -> Iterator[pa.RecordBatch]:
-        for batch in changes.to_batches():
-            rows = pa.Table.from_batches([batch])
-            for bucket, _, found in sorted_by_bucket(rows, self._hashed, len(self._buckets)):
-                if bucket == number:
-                    yield from found.to_batches()
+    def _numbers(self, rows: pa.RecordBatch) -> npt.NDArray[Any]:
+        """Return the bucket of each row; as short numbers, for there are as many as rows."""
+        keys = [rows.column(position) for position in self._hashed]
+        numbers = bucket_numbers(keys, rows.num_rows, len(self._buckets))
+        return numbers.astype(np.min_scalar_type(len(self._buckets)))
 
 
 def _rows_of(buckets: Sequence[BucketState], layout: KeyedLayout, keys: pa.Table) -> pa.Table:

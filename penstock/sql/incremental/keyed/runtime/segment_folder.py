@@ -50,6 +50,11 @@ class SegmentedBucket:
     layout: KeyedLayout
 
 
+def is_segment(rows: pa.Table) -> bool:
+    """Return whether rows of a file that is written are few enough for a segment."""
+    return bool(rows.nbytes <= MOST_BYTES)
+
+
 class SegmentFolder:
     """The folder of the segments of a bucket."""
 
@@ -81,15 +86,14 @@ class SegmentFolder:
         return RowSegments([self._segment(entry) for entry in entries], self._layout)
 
     def add(self, file: StateFile, rows: pa.Table) -> None:
-        """Keep the rows of a file that was written: the next batch looks for them, where its manifest names it.
+        """Keep the rows of a file that was written, a segment, for the next batch, whose manifest may name the file.
 
         Of a state that is written and not looked up, the segments that are left become few as they do in lookups.
         """
-        if rows.nbytes <= MOST_BYTES:
-            # a full disk: they are read from the file
-            with suppress(OSError):
-                if self._is_open or self._follows():
-                    self._files.write(RowSegment.of(rows, self._layout), file.name)
+        # a full disk: they are read from the file
+        with suppress(OSError):
+            if self._is_open or self._follows():
+                self._files.write(RowSegment.of(rows, self._layout), file.name)
 
     def _follows(self) -> bool:
         """Take up the segments that earlier batches left, without reading a state file.

@@ -11,17 +11,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.connector.spark.source.buckets import bucket_numbers, combined
-from penstock.sql.incremental.keyed.files import spooled_rows
+from penstock.sql.incremental.keyed.files import file_content, spooled_rows, state_files
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.runtime import held_rows
+from penstock.sql.incremental.keyed.runtime import held_rows, segment_folder
 from penstock.sql.incremental.keyed.runtime.bucket_state import (
     AllBuckets,
     BucketLocation,
     BucketState,
 )
 from penstock.sql.incremental.stages import COUNT
+from tests.sql.incremental.keyed.memory import MB, peak_bytes
 from tests.sql.incremental.keyed.oracle import WRITERS
 
 BUCKETS = 4
@@ -144,6 +145,35 @@ def test_one_task_and_tasks_by_bucket_go_on_with_each_other_s_state(
         own = [combined(model.column(name)) for name in hashed]
         there = np.flatnonzero(bucket_numbers(own, model.num_rows, BUCKETS) == n)
         assert found.to_pylist() == model.take(there).to_pylist()
+
+
+@pytest.mark.parametrize("inserts", [False, True], ids=["added up", "inserts"])
+def test_one_bucket_of_many_changes_is_in_memory_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inserts: bool
+) -> None:
+    """Where its rows are too many to be held for the next batch: 10 MB of the 32 that are given."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", 12 * MB)
+    monkeypatch.setattr(file_content, "MOST_BYTES", MB)
+    monkeypatch.setattr(state_files, "ROW_GROUP", 20_000)
+    monkeypatch.setattr(held_rows, "MOST_ROWS", 1_000)
+    monkeypatch.setattr(segment_folder, "MOST_BYTES", MB)
+    layout = KeyedLayout(
+        dims=(pa.field("k", pa.int64()), pa.field("v", pa.int64())),
+        values=(pa.field(COUNT, pa.int64()),),
+        key=("k",),
+        inserts=inserts,
+    )
+    numbers = [pa.array(np.arange(n, n + 20_000)) for n in range(0, MB, 20_000)]
+    given = pa.Table.from_batches(
+        [pa.RecordBatch.from_arrays([part] * 4, schema=layout.schema) for part in numbers]
+    )
+    opened = States(tmp_path, layout).open(0)
+    with peak_bytes() as taken:
+        AllBuckets(opened, layout, ("k",)).write(given)
+        assert taken() < 20 * MB
+
+    assert sum(state.written.rows for state in opened if state.written) == given.num_rows
 
 
 def test_nothing_is_written_for_no_change(tmp_path: Path) -> None:
