@@ -26,7 +26,8 @@ from penstock.sql.incremental.keyed.one_row import BestRow
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedOperator, RunBySpark
 from penstock.sql.incremental.keyed.recompute import RecomputeKeys
 from penstock.sql.incremental.keyed.runtime import bucket_state, row_segments
-from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
 from penstock.sql.incremental.keyed.tables import process_duckdb
 from penstock.sql.incremental.stages import InputState, RecomputeOperator, StageInput
 from tests.sql.incremental.keyed.oracle import WRITERS

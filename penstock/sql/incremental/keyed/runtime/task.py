@@ -35,11 +35,8 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
 )
 from penstock.sql.incremental.keyed.recompute import SideQuery
-from penstock.sql.incremental.keyed.runtime.bucket_state import (
-    AllBuckets,
-    BucketLocation,
-    BucketState,
-)
+from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
+from penstock.sql.incremental.keyed.runtime.bucket_state import AllBuckets, BucketState
 from penstock.sql.incremental.keyed.tables import (
     BucketTables,
     in_order,

@@ -16,9 +16,9 @@ from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId,
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import held_rows, segment_folder
+from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
 from penstock.sql.incremental.keyed.runtime.bucket_state import (
     AllBuckets,
-    BucketLocation,
     BucketState,
 )
 from penstock.sql.incremental.stages import COUNT

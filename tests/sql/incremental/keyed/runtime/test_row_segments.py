@@ -28,7 +28,7 @@ from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import (
-    cache_folders,
+    bucket_cache,
     compaction,
     key_hashes,
     merged_rows,
@@ -36,7 +36,8 @@ from penstock.sql.incremental.keyed.runtime import (
     segment_files,
     segment_folder,
 )
-from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
 from penstock.sql.incremental.stages import COUNT, TIME
 from tests.sql.incremental.keyed.oracle import WRITERS, rows_in, some_fast
@@ -168,7 +169,7 @@ def keep(_: Store) -> None:
 def begin_process(_: Store) -> None:
     """Another worker goes on."""
     segment_files._processes.clear()
-    cache_folders._processes.clear()
+    bucket_cache._processes.clear()
 
 
 def lose_segments(store: Store) -> None:
@@ -220,7 +221,7 @@ HAPPENS = (keep, keep, begin_process, lose_segments, lose_one, cut_one, damage_p
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_files, "_processes", {})
-    monkeypatch.setattr(cache_folders, "_processes", defaultdict(set))
+    monkeypatch.setattr(bucket_cache, "_processes", defaultdict(set))
     monkeypatch.setattr(segment_folder, "MOST_SEGMENTS", 3)
 
 

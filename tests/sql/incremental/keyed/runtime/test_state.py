@@ -32,7 +32,8 @@ from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import held_rows
-from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import (
     MOST_FILES,
     OVERDUE_FILES,

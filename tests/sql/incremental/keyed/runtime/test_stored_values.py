@@ -18,7 +18,8 @@ from penstock.sql.incremental.keyed.files.manifest import BucketFiles, StateMani
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
 from penstock.sql.incremental.stages import COUNT
 from tests.sql.incremental.keyed.oracle import WRITERS
