@@ -31,7 +31,7 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.runtime import held_rows
+from penstock.sql.incremental.keyed.runtime import bucket_cache, held_rows
 from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import (
@@ -415,6 +415,37 @@ def test_a_zombie_removes_nothing(tmp_path: Path) -> None:
     assert zombie.wait(30)
     assert set(store.manifests.found) == there
     assert store.look(["a"]) == {("a", 1): 6}
+
+
+@pytest.mark.parametrize("most_held_rows", [30], indirect=True)
+def test_a_merge_of_new_files_leaves_a_cache_what_it_has_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file has most rows: to read it again takes seconds of a large state, every few batches."""
+    monkeypatch.setattr(bucket_cache, "_FEWEST_ADDED", 100)
+    store, read = Store(tmp_path), Counter[str]()
+
+    def counting(
+        self: StateFiles,
+        bucket: BucketId,
+        file: StateFile,
+        schema: pa.Schema,
+        plain=StateFiles.read,
+    ) -> Iterator[pa.Table]:
+        read[file.name] += 1
+        return plain(self, bucket, file, schema)
+
+    monkeypatch.setattr(StateFiles, "read", counting)
+    first = store.give(Counter({(f"of the first {n}", n): 1 for n in range(2_000)}))
+    merged = set()
+    for batch in range(4 * MOST_FILES):
+        store.give(Counter({(key, batch): 1 for key in KEYS if key}))
+        merged |= {file.name for file in store.newest.files[BUCKET].files if file.first < file.last}
+        asked = [*KEYS, f"of the first {batch}"]
+        assert store.look(asked) == store.expected(asked)
+
+    assert len(merged) > 3
+    assert read[first.name] == 1
 
 
 @pytest.mark.slow
