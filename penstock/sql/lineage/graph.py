@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal
 
 from penstock.catalog.model.identifier import Identifier, quote
@@ -92,7 +93,7 @@ class LineageQuery:
         return tuple(each for each in flows if any(s.table == source for s in each.sources))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Graph:
     """Objects and the flows between them. Flows may go round."""
 
@@ -101,11 +102,26 @@ class Graph:
 
     def into(self, target: Identifier) -> tuple[LineageQuery, ...]:
         """Return the flows that fill an object."""
-        return tuple(flow for flow in self.flows if flow.target == target)
+        return tuple(self._by_target.get(target, ()))
 
     def out_of(self, source: Identifier) -> tuple[LineageQuery, ...]:
         """Return the flows that read an object."""
-        return tuple(flow for flow in self.flows if source in flow.sources)
+        return tuple(self._by_source.get(source, ()))
+
+    @cached_property
+    def _by_target(self) -> Mapping[Identifier, Sequence[LineageQuery]]:
+        found: dict[Identifier, list[LineageQuery]] = {}
+        for flow in self.flows:
+            found.setdefault(flow.target, []).append(flow)
+        return found
+
+    @cached_property
+    def _by_source(self) -> Mapping[Identifier, Sequence[LineageQuery]]:
+        found: dict[Identifier, list[LineageQuery]] = {}
+        for flow in self.flows:
+            for source in dict.fromkeys(flow.sources):
+                found.setdefault(source, []).append(flow)
+        return found
 
     def around(self, start: Identifier, directions: Iterable[Direction]) -> Graph:
         """Return the sources of `start` (upstream), and what is derived from it (downstream)."""

@@ -126,12 +126,12 @@ class ProjectView:
                 if own["name"] == name:
                     live = {} if self.pages is None else self.pages.pipeline(process, name)
                     ends = error_documents(process.failures)
-                    return with_errors(self._stored(name) | live | own, ends)
+                    return with_errors(self._stored(name, but=live) | live | own, ends)
         return self.stored.pipeline(name)
 
-    def _stored(self, name: str) -> Document:
+    def _stored(self, name: str, *, but: Document) -> Document:
         try:
-            return self.stored.pipeline(name) or {}
+            return self.stored.pipeline(name, but=but) or {}
         except CatalogError:
             log.debug("what is stored of %s is not known", name, exc_info=True)
             return {}

@@ -12,6 +12,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.clock import SystemClock
+from penstock.sql.processes.live_pages import LivePages
 from penstock.sql.processes.overview import SUMMARY, ProjectView, pipeline_documents
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
@@ -187,6 +188,32 @@ def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_the_processes(
     assert summary["name"] == "shop/totals"
     assert page.get("/api/v1/pipelines/shop/totals").json() == summary
     assert page.get("/api/v1/pipelines/shop/none").status_code == 503
+
+
+def test_the_catalog_is_not_asked_for_what_a_process_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of a pipeline follows each batch; what the process does not tell is stored."""
+    asked: list[str] = []
+    whole = {"name": "shop/totals", "tables": [{"name": "orders"}], "sinks": [{"name": "totals"}]}
+    monkeypatch.setattr(StoredPipelines, "summaries", lambda _: iter([whole]))
+    monkeypatch.setattr(StoredPipelines, "_found", lambda _, name: asked.append(name))
+    running = view(ProcessState.RUNNING, page_url="http://127.0.0.1:1/")
+    pages = ProjectView(
+        processes=lambda: [running],
+        stored=StoredPipelines(
+            namespace=Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db")), project=tmp_path
+        ),
+        clock=SystemClock(),
+        pages=LivePages(token="t", fetch=lambda *_: '{"tables": [{"name": "orders", "idle": 1}]}'),
+    )
+
+    found = pages.pipeline("shop/totals")
+
+    assert found is not None
+    assert found["tables"] == [{"name": "orders", "idle": 1}]
+    assert found["sinks"] == [{"name": "totals"}]
+    assert asked == ["totals"]
 
 
 def test_readiness_is_that_of_all(page: TestClient, processes: list[ProcessView]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog.masking import without_secrets
@@ -13,6 +12,7 @@ from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.compatibility.options_page import default_text
 from penstock.sql.runner.doctor import Examined, Finding, Level, examine
 from penstock.sql.settings import RESTART_SETTINGS, SETTINGS
+from penstock.sql.ui.documents.background import BackgroundLook
 from penstock.sql.ui.documents.fields import Document, known, time_text
 
 if TYPE_CHECKING:
@@ -70,44 +70,30 @@ def _shown(url: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Examination:
-    """What the doctor found, looked for on a thread of its own: whoever asks gets what is known, at once.
-
-    May be used on any thread.
-    """
+    """What the doctor found, looked for in the background. May be used on any thread."""
 
     clock: Clock = field(default_factory=SystemClock)
-    _lock: Lock = field(default_factory=Lock)
-    _running: bool = False
-    _at_ms: int | None = None
-    _looked_ms: int | None = None
-    """When it ended, by the monotonic clock: the wall clock may be set, and `_at_ms` is shown only."""
-    _findings: tuple[Finding, ...] = ()
+    _looks: BackgroundLook[tuple[Finding, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looks = BackgroundLook(name="penstock doctor", fresh_ms=FRESH_MS, clock=self.clock)
 
     def document(self, look: Callable[[], Iterable[Finding]]) -> Document:
         """Describe the last findings; begins to `look` where there are none, or old ones."""
-        with self._lock:
-            looked_ms = self._looked_ms
-            is_due = looked_ms is None or self.clock.monotonic_ms() - looked_ms > FRESH_MS
-            starts = is_due and not self._running
-            self._running = self._running or starts
-        if starts:
-            Thread(target=self._look, args=(look,), name="penstock doctor", daemon=True).start()
-        with self._lock:
-            return known(
-                examined=time_text(self._at_ms),
-                running=self._running,
-                findings=[_finding(each) for each in self._findings],
-            )
+        latest = self._looks.latest(lambda: _examined(look))
+        return known(
+            examined=time_text(latest.at_ms),
+            running=latest.running,
+            findings=[_finding(each) for each in latest.found or ()],
+        )
 
-    def _look(self, look: Callable[[], Iterable[Finding]]) -> None:
-        try:
-            found = tuple(look())
-        except Exception as error:  # noqa: BLE001  the page goes on, and says it
-            text = f"{type(error).__name__}: {error}"
-            found = (Finding(subject="doctor", level=Level.FAILURE, text=text),)
-        with self._lock:
-            self._findings, self._running = found, False
-            self._at_ms, self._looked_ms = self.clock.now_ms(), self.clock.monotonic_ms()
+
+def _examined(look: Callable[[], Iterable[Finding]]) -> tuple[Finding, ...]:
+    try:
+        return tuple(look())
+    except Exception as error:  # noqa: BLE001  the page says it
+        text = f"{type(error).__name__}: {error}"
+        return (Finding(subject="doctor", level=Level.FAILURE, text=text),)
 
 
 def findings(project: Project, catalog_url: str | None) -> Iterable[Finding]:

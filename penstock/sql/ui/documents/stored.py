@@ -50,7 +50,12 @@ from penstock.sql.ui.documents.plan import (
     sink_documents,
     stage_sizes,
 )
-from penstock.sql.ui.documents.table_details import LineageLook, flows_around, table_options
+from penstock.sql.ui.documents.table_details import (
+    LineageLook,
+    flows_around,
+    flows_beside,
+    table_options,
+)
 
 log = logging.getLogger(__name__)
 
@@ -129,10 +134,16 @@ class StoredPipelines:
     def _notice(self, unread: list[str]) -> None:
         self.notices.texts = tuple(dict.fromkeys(without_secrets(text) for text in unread))
 
-    def pipeline(self, name: str) -> Document | None:
-        """Describe a pipeline with the splits of its last batch; None for one that is not known."""
+    def pipeline(self, name: str, *, but: Container[str] = ()) -> Document | None:
+        """Describe a pipeline with the splits of its last batch; None for one that is not known.
+
+        Fields that `but` names are left out, and the catalog is not asked for what is in them.
+        """
         found = next((each for each in self.summaries() if each["name"] == name), None)
-        return None if found is None else self._from_catalog(_whole(found))
+        if found is None:
+            return None
+        whole = {key: value for key, value in _whole(found).items() if key not in but}
+        return self._from_catalog(whole)
 
     def pipelines(self) -> list[Document]:
         """Describe each pipeline with the splits of its last batch, by name."""
@@ -160,16 +171,14 @@ class StoredPipelines:
     def tables(self) -> list[Document]:
         """Describe the tables and views of the catalog, and by which queries they are read and filled.
 
-        The latter is not known while the project's file cannot be read.
+        The latter as of some seconds before; there is none of it while it is not known.
         """
         found = [each.found for each in named_objects(self.namespace) if each.found is not None]
-        try:
-            project = self._project()
-            flows = self.lineage.flows([each.identifier for each in found], self.namespace, project)
-        except InputError:
-            log.debug("what reads and fills tables is not known", exc_info=True)
-            flows = [{} for _ in found]
-        rows = [_row(each) | of for each, of in zip(found, flows, strict=True)]
+        graph = self.lineage.recent(self.namespace, self._project)
+        rows = [
+            _row(each) | ({} if graph is None else flows_beside(each.identifier, graph))
+            for each in found
+        ]
         return sorted(rows, key=lambda row: str(row["name"]))
 
     def lineage_of(self, pipeline: Document) -> Document:

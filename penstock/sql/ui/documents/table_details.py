@@ -6,10 +6,9 @@ of the project, which are read when somebody asks, and again once one of them wa
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import InputError
@@ -23,6 +22,7 @@ from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.lineage.files import add_project
 from penstock.sql.lineage.graph import Direction, Graph, LineageQuery
 from penstock.sql.script.project import project_files
+from penstock.sql.ui.documents.background import BackgroundLook
 from penstock.sql.ui.documents.fields import Document, known
 
 if TYPE_CHECKING:
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
     from penstock.sql.script.project import Project
 
 
-log = logging.getLogger(__name__)
-
 FRESH_MS = 10_000
-"""For how long the pages of pipelines go by the lineage that was found last: to compare it reads the whole catalog."""
+"""For how long lists and pipelines are shown with the lineage that was found last: to compare it reads the catalog."""
 
-FIRST_LOOK_S = 1.0
-"""How long the first of these pages waits for it."""
+FIRST_LOOK_MS = 1_000
+"""For how long of the first look these pages wait."""
 
 
 def table_options(table: Table) -> list[Document]:
@@ -73,53 +71,29 @@ class LineageLook:
     _lock: Lock = field(default_factory=Lock)
     _standing: object = None
     _found: tuple[Graph, tuple[str, ...]] | None = None
-    _asking: Lock = field(default_factory=Lock)
-    _looking: Thread | None = None
-    _looked_ms: int | None = None
+    _looks: BackgroundLook[Graph] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looks = BackgroundLook(name="penstock lineage", fresh_ms=FRESH_MS, clock=self.clock)
 
     def document(self, start: Identifier, namespace: Namespace, project: Project) -> Document:
         """Describe the queries around an object: those that read it, that fill it, and what is before and behind."""
         graph, notes = self._lineage(namespace, project)
         around = graph.around(start, ("upstream", "downstream"))
-        return _beside(start, graph) | known(
+        return flows_beside(start, graph) | known(
             lineage=[flow for query in around.flows for flow in _flows(query)],
             lineage_notes=[without_secrets(note) for note in notes],
         )
-
-    def flows(
-        self, objects: Sequence[Identifier], namespace: Namespace, project: Project
-    ) -> list[Document]:
-        """Describe for each object the queries that read it, and those that fill it."""
-        graph, _ = self._lineage(namespace, project)
-        return [_beside(each, graph) for each in objects]
 
     def recent(self, namespace: Namespace, project: Callable[[], Project]) -> Graph | None:
         """Return the lineage as it was found last, and look again where that is old; None while it is not known.
 
         The page of a pipeline asks for it at each batch, and must not wait for a catalog that does not answer.
         """
-        with self._asking:
-            looked_ms = self._looked_ms
-            is_due = looked_ms is None or self.clock.monotonic_ms() - looked_ms > FRESH_MS
-            if is_due and (self._looking is None or not self._looking.is_alive()):
-                self._looking = Thread(
-                    target=self._look,
-                    args=(namespace, project),
-                    name="penstock lineage",
-                    daemon=True,
-                )
-                self._looking.start()
-            looking = self._looking
-        if self._found is None and looking is not None:
-            looking.join(FIRST_LOOK_S)
-        return None if self._found is None else self._found[0]
-
-    def _look(self, namespace: Namespace, project: Callable[[], Project]) -> None:
-        try:
-            self._lineage(namespace, project())
-        except Exception:  # the page goes on without it
-            log.debug("the lineage is not known", exc_info=True)
-        self._looked_ms = self.clock.monotonic_ms()
+        latest = self._looks.latest(
+            lambda: self._lineage(namespace, project())[0], wait_ms=FIRST_LOOK_MS
+        )
+        return latest.found
 
     def _lineage(self, namespace: Namespace, project: Project) -> tuple[Graph, tuple[str, ...]]:
         # one thread at a time: the parser holds the interpreter, which batches need
@@ -131,7 +105,8 @@ class LineageLook:
             return self._found
 
 
-def _beside(start: Identifier, graph: Graph) -> Document:
+def flows_beside(start: Identifier, graph: Graph) -> Document:
+    """Describe the queries that read an object, and those that fill it."""
     return known(
         readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
         writers=[flow for query in graph.into(start) for flow in _flows(query)],

@@ -100,8 +100,9 @@ def test_readers_and_writers_are_those_of_views_and_files(client):
     assert sorted(map(str, totals["lineage"])) == sorted(map(str, [view, insert]))
 
 
-def test_the_list_has_the_group_readers_and_writers_of_each(client):
+def test_the_list_has_the_group_readers_and_writers_of_each(client, monkeypatch):
     """As the page of each has them; each field is described."""
+    monkeypatch.setattr(table_details, "FIRST_LOOK_MS", 60_000)
     listed = {each["name"].removeprefix(FULL): each for each in client.get("/api/v1/tables").json()}
 
     assert listed.keys() == {"orders", "totals", "large"}
@@ -173,7 +174,7 @@ LINEAGE = "/api/v1/lineage?pipeline=shop/totals"
 
 def test_a_pipeline_has_the_picture_of_what_it_writes(client, tmp_path, namespace, monkeypatch):
     """With what is before and behind that; each field is described."""
-    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    monkeypatch.setattr(table_details, "FIRST_LOOK_MS", 60_000)
     run("CREATE VIEW small AS SELECT id FROM totals;", namespace)
     browser = pipeline_client(tmp_path, namespace)
     found = browser.get(LINEAGE).json()
@@ -199,7 +200,7 @@ def test_a_pipeline_has_the_picture_of_what_it_writes(client, tmp_path, namespac
 
 def test_a_pipeline_of_no_file_of_the_project_has_its_own_query(tmp_path, namespace, monkeypatch):
     """As one that a notebook runs, behind what it reads; a table that it reads twice is one."""
-    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    monkeypatch.setattr(table_details, "FIRST_LOOK_MS", 60_000)
     found = pipeline_client(tmp_path, namespace).get(LINEAGE).json()
 
     assert found["flows"] == [
@@ -218,12 +219,12 @@ def test_a_page_of_a_pipeline_does_not_wait_for_a_catalog_that_hangs(
         assert answers.wait(60)
         add(*given)
 
-    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 0.01)
+    monkeypatch.setattr(table_details, "FIRST_LOOK_MS", 10)
     monkeypatch.setattr(table_details.LineageBuilder, "add_objects", hang)
     browser = pipeline_client(tmp_path, namespace)
     before = browser.get("/pipelines/shop/totals")
     answers.set()
-    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    monkeypatch.setattr(table_details, "FIRST_LOOK_MS", 60_000)
 
     assert before.status_code == 200
     assert "orders-0" in before.text
@@ -239,7 +240,7 @@ def test_lineage_is_looked_for_again_once_it_is_old(tmp_path, namespace, monkeyp
         looks.append(given)
         return plain(*given)
 
-    monkeypatch.setattr(table_details, "FIRST_LOOK_S", 60)
+    monkeypatch.setattr(table_details, "FIRST_LOOK_MS", 60_000)
     monkeypatch.setattr(table_details, "_objects", counting)
     look = LineageLook(clock=clock)
 
@@ -249,11 +250,11 @@ def test_lineage_is_looked_for_again_once_it_is_old(tmp_path, namespace, monkeyp
     first = look.recent(namespace, project)
     run("CREATE VIEW small AS SELECT id FROM totals;", namespace)
     assert look.recent(namespace, project) is first
-    look._looking.join(60)
+    assert look._looks._ended.wait(60)
     assert len(looks) == 1
     clock.now += table_details.FRESH_MS + 1
     look.recent(namespace, project)
-    look._looking.join(60)
+    assert look._looks._ended.wait(60)
 
     assert len(look.recent(namespace, project).flows) == len(first.flows) + 1
     assert len(looks) == 2
