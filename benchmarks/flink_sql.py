@@ -135,10 +135,20 @@ def execute(environment: Any, insert: str, rows: int) -> None:
         return
     job, state = result.get_job_client(), "of an unknown state"
     with suppress(Exception):
-        state = job.get_job_status().result(ASKED_S).name
+        state = answer_of(job.get_job_status()).name
     with suppress(Exception):
-        job.cancel().result(ASKED_S)
+        answer_of(job.cancel())
     raise TimeoutError(f"no end within {within_s} s; its job is {state}")
+
+
+def answer_of(future: Any) -> Any:
+    """Return the result of a future of PyFlink, which waits without an end itself. Raises TimeoutError."""
+    deadline = time.monotonic() + ASKED_S
+    while not future.done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no answer within {ASKED_S} s")
+        time.sleep(0.1)
+    return future.result()
 
 
 def ended_within(result: Any, seconds: int) -> bool:

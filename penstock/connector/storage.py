@@ -32,9 +32,6 @@ _OBJECT_STORES = frozenset({"s3", "gcs"})
 _SECRETS = frozenset({"secret_key", "session_token", "account_key", "sas_token", "client_secret"})
 """Arguments of file systems that are masked in what a process says."""
 
-_WRITES_AT_ONCE = 21
-"""The version of pyarrow from which on a small object may be written by one request, in place of three."""
-
 _OPEN_SYSTEMS = 16
 """File systems that a process keeps open: each has connections, and asks where its bucket is."""
 
@@ -201,7 +198,6 @@ def _system_of(url: str) -> tuple[Any, str]:
 @lru_cache(maxsize=_OPEN_SYSTEMS)
 def _opened(store: Store) -> Any:
     """Open a store by its arguments, and mask its keys in what this process says."""
-    import pyarrow as pa
     from pyarrow import fs
 
     for name, value in store.arguments:
@@ -212,9 +208,8 @@ def _opened(store: Store) -> Any:
         return fs.AzureFileSystem(account_of(store.authority).partition(".")[0], **arguments)
     if not {"region", "endpoint_override"} & arguments.keys():
         arguments["region"] = fs.resolve_s3_region(store.authority)
-    if int(pa.__version__.partition(".")[0]) >= _WRITES_AT_ONCE:
-        arguments["allow_delayed_open"] = True
-    return fs.S3FileSystem(**arguments)
+    # a small object is written by one request, in place of three
+    return fs.S3FileSystem(**arguments, allow_delayed_open=True)
 
 
 def _path_in(store: Store, rest: str) -> str:
