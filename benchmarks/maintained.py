@@ -93,7 +93,10 @@ def main() -> None:
     found: dict[Size, dict[str, Runs]] = {}
     try:
         for size in sizes:
-            with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+            # a merge beside the batches may go on for a while, and write there
+            with tempfile.TemporaryDirectory(
+                prefix="penstock-bench-", ignore_cleanup_errors=True
+            ) as folder:
                 found[size] = measure(spark, Path(folder), size, arguments.rounds, arguments.ways)
     finally:
         spark.stop()
