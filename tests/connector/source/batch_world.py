@@ -14,7 +14,9 @@ from penstock.connector.source.microbatch.events import (
     Event,
     EventTimesPeeked,
     FetchAlignmentGroup,
+    FetchLogEnds,
     FetchSplitOffsets,
+    LogEndsFetched,
     PeekEventTimes,
     PlanRequested,
     PublishToAlignmentGroup,
@@ -31,12 +33,14 @@ __all__ = ["World", "aligned", "plan", "planned", "planner_of", "ranges", "setti
 class World:
     """Position i of a split holds a record with watermark times[i]; None is a position without a record.
 
-    `first` are log starts, `stops` ends of bounded splits, `others` what the rest of the group published.
+    `first` are log starts, `stops` ends of bounded splits, `others` what the rest of the group published. `open` are
+    positions of an open transaction at the end of a log.
     """
 
     times: dict[str, list[int | None]]
     first: dict[str, int] = field(default_factory=dict)
     stops: dict[str, int] = field(default_factory=dict)
+    open: dict[str, int] = field(default_factory=dict)
     others: AlignmentGroupFetched = field(
         default_factory=lambda: AlignmentGroupFetched(lowest_ms=None)
     )
@@ -62,10 +66,14 @@ class World:
             case FetchSplitOffsets():
                 return SplitOffsetsFetched(
                     extents={
-                        i: SplitOffsets(first=self.first.get(i, 0), end=len(self.times[i]))
+                        i: SplitOffsets(
+                            first=self.first.get(i, 0), end=len(self.times[i]) - self.open.get(i, 0)
+                        )
                         for i in effect.split_ids
                     }
                 )
+            case FetchLogEnds():
+                return LogEndsFetched(ends={i: len(self.times[i]) for i in effect.positions})
             case PeekEventTimes():
                 self.rounds += 1
                 self.peeks += len(effect.ranges)

@@ -202,6 +202,14 @@ class KafkaMetadataClient:
         self._leader_epochs |= {partitions[p]: found.leader_epoch for p, found in bounds.items()}
         return {partitions[p]: SplitOffsets(first=b.first, end=b.end) for p, b in bounds.items()}
 
+    def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Look up high watermarks: past the last stable offset there may only be an open transaction."""
+        partitions = {TopicPartition.of(split_id): split_id for split_id in split_ids}
+        bounds = existing_bounds(
+            self._admin, list(partitions), committed=False, topic_ids=self._topic_ids
+        )
+        return {partitions[partition]: found.end for partition, found in bounds.items()}
+
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None
     ) -> Mapping[str, pa.RecordBatch]:

@@ -39,6 +39,13 @@ class SplitOffsetsFetched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndsFetched:
+    """Where logs end for good that ended before a position: also past what can be read yet. Others are absent."""
+
+    ends: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimesPeeked:
     """The watermark (epoch ms) that the last record of each range gives; splits without one are absent."""
 
@@ -65,6 +72,7 @@ class AlignmentGroupPublished:
 Event = (
     PlanRequested
     | SplitOffsetsFetched
+    | LogEndsFetched
     | EventTimesPeeked
     | AlignmentGroupFetched
     | AlignmentGroupPublished
@@ -76,6 +84,16 @@ class FetchSplitOffsets:
     """Look up what the splits hold."""
 
     split_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLogEnds:
+    """Look for some time whether logs go on up to these positions, which were there once.
+
+    A new leader may not know for a moment how far its log is replicated.
+    """
+
+    positions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +133,9 @@ class NoNewRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDataLoss:
-    """Records were deleted before they were read, and the table does not tolerate that: fail the query."""
+    """Records were deleted before they were read, or the log ends before the position, and the table does not tolerate
+    that: fail the query.
+    """
 
     split_id: str
     position: int
@@ -124,6 +144,7 @@ class ReportDataLoss:
 
 Effect = (
     FetchSplitOffsets
+    | FetchLogEnds
     | PeekEventTimes
     | FetchAlignmentGroup
     | PublishToAlignmentGroup

@@ -3,7 +3,7 @@
 It is the reader side of micro-batches: splits come from the coordinator (`add_splits`). A state machine without I/O
 and without a clock: `handle(event)` answers with the effect to perform next.
 
-    PlanRequested ─► FetchSplitOffsets ─► SplitOffsetsFetched
+    PlanRequested ─► FetchSplitOffsets ─► SplitOffsetsFetched [─► FetchLogEnds ─► LogEndsFetched]
       ─► PeekEventTimes (how far would each split get) ─► EventTimesPeeked
       ─► FetchAlignmentGroup ─► AlignmentGroupFetched
       ─► PeekEventTimes (where have some to stop) ─► EventTimesPeeked ...
@@ -34,7 +34,9 @@ from penstock.connector.source.microbatch.events import (
     Event,
     EventTimesPeeked,
     FetchAlignmentGroup,
+    FetchLogEnds,
     FetchSplitOffsets,
+    LogEndsFetched,
     NoNewRecords,
     PeekEventTimes,
     PlanRequested,
@@ -93,6 +95,7 @@ class BatchPlanner:
         self._remembered: dict[str, Peeked] = {}
         self._waits = False  # the last answer was no batch
         self._request: PlanRequested | None = None
+        self._extents: Mapping[str, SplitOffsets] = {}
         self._pending: BatchPlan | None = None
         self._backlog: dict[str, int] = {}
         self._phase = _Phase.CAPS
@@ -147,6 +150,8 @@ class BatchPlanner:
                 return self._requested(event)
             case SplitOffsetsFetched():
                 return self._extents_fetched(event.extents)
+            case LogEndsFetched():
+                return self._bounds_known(self._extents, event.ends)
             case EventTimesPeeked():
                 return self._peeked(event.watermarks_ms)
             case AlignmentGroupFetched():
@@ -186,6 +191,19 @@ class BatchPlanner:
                 self._splits[split.split_id] = replace(known, found=found)
 
     def _extents_fetched(self, extents: Mapping[str, SplitOffsets]) -> Effect:
+        self._extents = extents
+        # where splits are pulled, ends are from the listing (`_shrank`)
+        shorter = {
+            split_id: known.end
+            for split_id, known in self._splits.items()
+            if self._settings.keeps_finished
+            and not known.finished
+            and extents[split_id].end < known.end
+        }
+        return FetchLogEnds(positions=shorter) if shorter else self._bounds_known(extents, {})
+
+    def _bounds_known(self, extents: Mapping[str, SplitOffsets], ends: Mapping[str, int]) -> Effect:
+        """Plan by what the splits hold. `ends`: where logs end that cannot be read up to their positions."""
         assert self._request is not None, "extents came without a request"
         splits: dict[str, SplitState] = {}
         backlog: dict[str, int] = {}
@@ -193,11 +211,14 @@ class BatchPlanner:
         for split_id, known in sorted(self._splits.items()):
             extent = extents[split_id]
             lost = not known.finished and known.end < extent.first
+            end = ends.get(split_id, known.end)
+            if end < known.end:
+                lost, extent = True, replace(extent, end=end)
             if (lost and not self._settings.tolerates_loss) or self._shrank(known, extent):
                 return ReportDataLoss(split_id=split_id, position=known.end, extent=extent)
             noted = self._noted(known, extent) if split_id in new else known
-            split = splits[split_id] = self._at_position(noted, extent)
-            backlog[split_id] = self._readable(split, extent)
+            split = splits[split_id] = self._at_position(noted, extent, min(end, known.end))
+            backlog[split_id] = self._readable(split, extents[split_id])
         self._backlog, self._phase = backlog, _Phase.CAPS
         self._pending = self._pending_plan(splits, backlog)
         ranges = self._pending.caps_to_peek(aligned=self._settings.alignment is not None)
@@ -254,13 +275,14 @@ class BatchPlanner:
             end = min(end, self._ceiling.get(split.split_id, split.end))
         return max(0, end - split.end)
 
-    def _at_position(self, known: SplitState, extent: SplitOffsets) -> SplitState:
+    def _at_position(self, known: SplitState, extent: SplitOffsets, at: int) -> SplitState:
         """Return the split at its next position, past what was lost, with its idleness.
 
-        One that has records to read is not idle, whatever holds it.
+        `at` is where it was read to, or the end of a log that is shorter now: what comes there is new. One that has
+        records to read is not idle, whatever holds it.
         """
         assert self._request is not None
-        now_ms, at = self._request.now_ms, known.end
+        now_ms = self._request.now_ms
         if not known.finished and at < extent.first:
             at = extent.first if known.stop is None else min(extent.first, known.stop)
         since_ms = self._quiet.watch(known.split_id, quiet=extent.end <= at, now_ms=now_ms)
@@ -279,7 +301,7 @@ class BatchPlanner:
             known,
             start=at,
             end=at,
-            lost=known.lost + at - known.end,
+            lost=known.lost + max(0, at - known.end),
             idle=idle,
             quiet_since_ms=wall_ms,
             paused=None,
@@ -340,7 +362,9 @@ class BatchPlanner:
         # the run is not over: its group lets this table go on once the others' potentials are known anew
         held = self._request.run_ends and not moved and any(split.paused for split in splits)
         late = any(self._request.late.values())
-        self._waits = not (moved or new or lost or held or late) and watermark == before
+        # the position at the end of a log that became shorter is kept, or each plan would look for its end
+        back = any(split.end < self._splits[split.split_id].end for split in splits)
+        self._waits = not (moved or new or lost or back or held or late) and watermark == before
         if self._waits:
             return self._answered(NoNewRecords(), pending, splits)
         self._state = SourceState(

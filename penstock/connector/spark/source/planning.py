@@ -5,11 +5,13 @@ of peeked and reported records, watermarks exchanged with the other tables of an
 from __future__ import annotations
 
 import json
+import logging
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import assert_never
+from typing import Protocol, assert_never, runtime_checkable
 
 from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.connector.commits import CommitsOffsets, OffsetCommits
@@ -18,6 +20,7 @@ from penstock.connector.event_time.future_timestamps import check_dead_letter_pa
 from penstock.connector.event_time.reports import EventTimes, EventTimesReader, ReportFolder
 from penstock.connector.event_time.rowtime import WatermarkPeeks
 from penstock.connector.scan import GroupMember, Scan
+from penstock.connector.source.coordinator.coordinator import enumerator_state
 from penstock.connector.source.microbatch.events import (
     AlignmentGroupFetched,
     AlignmentGroupPublished,
@@ -25,7 +28,9 @@ from penstock.connector.source.microbatch.events import (
     Event,
     EventTimesPeeked,
     FetchAlignmentGroup,
+    FetchLogEnds,
     FetchSplitOffsets,
+    LogEndsFetched,
     NoNewRecords,
     PeekEventTimes,
     PlanRequested,
@@ -40,6 +45,19 @@ from penstock.connector.source.split import SplitOffsets
 from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
+
+log = logging.getLogger(__name__)
+
+SHORTER_LOG_S, SHORTER_LOG_PAUSE_S = 10.0, 0.5
+"""How long, and how often, planning looks for records that a log had and has not, before they count as lost."""
+
+
+@runtime_checkable
+class ChecksLogEnds(Protocol):
+    """A metadata client of logs that may become shorter: other records take the place of those that were there."""
+
+    def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Return where logs end, exclusive, also past what can be read yet."""
 
 
 class AlignmentExchange:
@@ -213,6 +231,8 @@ class PlanningExecutor:
                 case FetchSplitOffsets():
                     self.extents = self.planner.extents(effect.split_ids)
                     event = SplitOffsetsFetched(extents=self.extents)
+                case FetchLogEnds():
+                    event = LogEndsFetched(ends=self._log_ends(effect.positions))
                 case PeekEventTimes():
                     event = EventTimesPeeked(watermarks_ms=self._peek(effect.ranges))
                 case FetchAlignmentGroup():
@@ -228,6 +248,37 @@ class PlanningExecutor:
                     raise self.planner.lost(effect.split_id, effect.position, effect.extent)
                 case _:
                     assert_never(effect)
+
+    def _log_ends(self, positions: Mapping[str, int]) -> Mapping[str, int]:
+        """Look where logs end that ended before a position, until they do not, or for good."""
+        planner, give_up_s = self.planner, time.monotonic() + SHORTER_LOG_S
+        if not isinstance(planner, ChecksLogEnds):
+            return {}
+        while True:
+            ends = planner.log_ends(sorted(positions))
+            shorter = [i for i, position in sorted(positions.items()) if ends[i] < position]
+            if not shorter:
+                return ends
+            if time.monotonic() >= give_up_s:
+                for i in shorter:
+                    log.warning(
+                        "%s: the log ends at %d, and was read to %d", i, ends[i], positions[i]
+                    )
+                return ends
+            threading.Event().wait(SHORTER_LOG_PAUSE_S)
+
+    def check_planned(self, state: SourceState) -> None:
+        """Check that a batch is read from the topics that it was planned for: an earlier process may have planned it.
+
+        Raises TopicChangedError.
+        """
+        if state == self._last or state.coordinator is None:
+            return
+        known = self._source.enumerator_type.source_ids(enumerator_state(state.coordinator))
+        found = self.planner.list_splits().source_ids if known else {}
+        for owner, its_id in sorted(known.items()):
+            if found.get(owner) != its_id:
+                raise self.planner.changed(owner, its_id, found.get(owner))
 
     def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
         """Return the clock for future timestamps; a replayed batch has it in its offset."""

@@ -116,8 +116,12 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start: dict[str, Any],  # noqa: ARG002
         end: dict[str, Any],
     ) -> Sequence[InputPartition]:
-        """Plan the tasks of a batch, from `end` alone: Spark may ask for a batch of an earlier process."""
+        """Plan the tasks of a batch, from `end` alone: Spark may ask for a batch of an earlier process.
+
+        Raises TopicChangedError for one whose topic was made again since: its offsets name other records there.
+        """
         state, output = decode_state(end), self._scan.output
+        self._planning.check_planned(state)
         tasks = plan_partitions(
             state,
             self._planning.planner,

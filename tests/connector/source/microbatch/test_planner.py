@@ -205,6 +205,48 @@ def test_deleted_records_are_reported() -> None:
     )
 
 
+def test_a_log_that_became_shorter_is_reported() -> None:
+    """Another leader has less of it: new records would take the offsets that were read, and never be read."""
+    world = World({"t-0": [1, 2, 3, 4]})
+    batches = planner_of(world)
+    plan(batches, world)
+    world.times["t-0"] = [1, 2, 3]
+
+    assert plan(batches, world) == ReportDataLoss(
+        split_id="t-0", position=4, extent=SplitOffsets(first=0, end=3)
+    )
+
+
+def test_a_log_that_became_shorter_is_read_on_from_its_end_where_the_table_tolerates_it() -> None:
+    """What comes there is new; the position is in the offset before it comes."""
+    world = World({"t-0": [1, 2, 3, 4]})
+    batches = planner_of(world, settings(tolerates_loss=True))
+    plan(batches, world)
+    world.times["t-0"] = [1, 2, 3]
+    back = planned(plan(batches, world))
+    waits = plan(batches, world)
+    world.times["t-0"] = [1, 2, 3, 8, 9]
+    restarted = BatchPlanner(settings(tolerates_loss=True), decode_state(encode_state(back)))
+
+    assert ranges(back) == {"t-0": (3, 3)}
+    assert back.splits[0].lost == 0
+    assert waits == NoNewRecords()
+    assert ranges(planned(plan(restarted, world))) == {"t-0": (3, 5)}
+
+
+def test_a_position_in_an_open_transaction_is_waited_at() -> None:
+    """As one that a group of another isolation level has committed."""
+    world = World({"t-0": [1, 2, 3, 4]}, first={"t-0": 3}, open={"t-0": 2})
+    batches = planner_of(world)
+    state = planned(plan(batches, world))
+    waits = plan(batches, world)
+    world.open = {}
+
+    assert ranges(state) == {"t-0": (3, 3)}
+    assert waits == NoNewRecords()
+    assert ranges(planned(plan(batches, world))) == {"t-0": (3, 4)}
+
+
 def test_deleted_records_are_counted_where_the_table_tolerates_it() -> None:
     """scan.on-data-loss = continue: the scan goes on at the first record that is left."""
     world = World({"t-0": [1, 2, 3, 4]})

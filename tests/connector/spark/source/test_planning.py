@@ -29,7 +29,8 @@ from penstock.connector.scan import (
     write_scan,
 )
 from penstock.connector.source.alignment import Alignment
-from penstock.connector.source.enumerator import MakeEnumerator
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
 from penstock.connector.source.microbatch.events import AlignmentGroupFetched
 from penstock.connector.source.state import (
     MAX_WATERMARK_MS,
@@ -38,6 +39,7 @@ from penstock.connector.source.state import (
     decode_state,
     encode_state,
 )
+from penstock.connector.spark.source import planning
 from penstock.connector.spark.source.planning import AlignmentExchange, PlanningExecutor
 from penstock.connector.spark.storage_access import store_of
 from penstock.connector.storage import StorageAccess
@@ -65,6 +67,7 @@ class Source:
     tolerates_loss: bool = False
     skips_bad_records: bool = False
     watermark: WatermarkSettings = field(default_factory=WatermarkSettings)
+    enumerator_type: type[SplitEnumerator] = DiscoveringEnumerator
 
     def open_planner(self, _peeked: ReadRequest) -> SplitMetadataClient:
         """Give the listing."""
@@ -126,6 +129,54 @@ def test_a_topic_made_again_fails_the_query_after_a_restart() -> None:
 
     with pytest.raises(KeyError, match="id-2"):
         executor(planner).plan(first, None)
+
+
+def test_a_batch_of_an_earlier_process_is_not_read_from_a_topic_made_again() -> None:
+    """It was planned, and not committed: Spark runs it again before it plans another one."""
+    planner = Listing({"t-0": 0}, ends={"t-0": 3})
+    made = executor(planner)
+    (first,) = batches(made)
+    listings = planner.listings
+    made.check_planned(first)
+    assert planner.listings == listings
+
+    executor(planner).check_planned(first)
+    planner.topic_id = "id-2"
+    with pytest.raises(KeyError, match="id-2"):
+        executor(planner).check_planned(first)
+
+
+def test_a_log_that_ends_earlier_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that has just been elected may not know for a moment what is replicated."""
+    monkeypatch.setattr(planning, "SHORTER_LOG_PAUSE_S", 0.0)
+    planner = Listing({"t-0": 0}, ends={"t-0": 3})
+    (first,) = batches(executor(planner))
+    planner.ends["t-0"] = 2
+    planner.later_ends = [{"t-0": 2}, {"t-0": 2}, {"t-0": 3}]
+
+    assert executor(planner).plan(first, None) is None
+    assert planner.looks == 3
+
+
+@pytest.mark.parametrize("tolerates_loss", [False, True])
+def test_a_log_that_stays_shorter_is_a_loss(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tolerates_loss: bool
+) -> None:
+    """The records that come where others were read would be passed over."""
+    monkeypatch.setattr(planning, "SHORTER_LOG_S", 0.0)
+    planner = Listing({"t-0": 0}, ends={"t-0": 3})
+    (first,) = batches(executor(planner))
+    planner.ends["t-0"] = 2
+    again = executor(planner, tolerates_loss=tolerates_loss)
+    if not tolerates_loss:
+        with pytest.raises(LookupError, match="end=2"):
+            again.plan(first, None)
+        return
+    back = again.plan(first, None)
+
+    assert back is not None
+    assert back.positions == {"t-0": 2}
+    assert "the log ends at 2, and was read to 3" in caplog.text
 
 
 def test_a_bounded_scan_ends_once_with_the_maximum() -> None:
