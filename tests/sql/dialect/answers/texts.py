@@ -97,6 +97,8 @@ ANSWERS: Answers = [
     ("FROM_BASE64('aGVsbG8gd29ybGQ=')", "hello world"),
     ("TO_BASE64('hello world')", "aGVsbG8gd29ybGQ="),
     ("TO_BASE64(X'01020304')", "AQIDBA=="),
+    ("TO_BASE64(REPEAT('abc', 40))", "YWJj" * 40),
+    ("FROM_BASE64(TO_BASE64(REPEAT('abc', 40)))", "abc" * 40),
     ("ASCII('abc')", 97),
     ("ASCII('')", 0),
     ("ASCII('é')", -61),
