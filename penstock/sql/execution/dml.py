@@ -9,6 +9,7 @@ from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.table import Schema, Table
 from penstock.connector.capabilities import RowLevelEditor, TableEditor
 from penstock.connector.registry import connector_of
+from penstock.sql.dialect.spark.casts import at_precision
 from penstock.sql.execution.ddl import Listing
 from penstock.sql.expressions.expression import to_spark
 from penstock.sql.statements.definitions import CallProcedure
@@ -120,7 +121,8 @@ def _values(statement: UpdateRows, schema: Schema) -> dict[str, str]:
     for name, tree in statement.assignments:
         kind = schema.column(name).type
         assert kind is not None, "a stored column has a type"
-        values[name] = f"CAST({to_spark(tree, schema)} AS {spark_type(kind).simpleString()})"
+        cast = f"CAST({to_spark(tree, schema)} AS {spark_type(kind).simpleString()})"
+        values[name] = at_precision(cast, kind)
     return values
 
 

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
-from penstock.catalog.model.types import LogicalType
+from penstock.catalog.model.types import (
+    LogicalType,
+    TimestampLtzType,
+    TimestampType,
+    parts_of,
+)
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Sink
 from penstock.connector.expression import Expression
@@ -21,7 +26,8 @@ from penstock.connector.file_output import (
     WrittenByEngine,
     stored_type,
 )
-from penstock.sql.expressions.value_types import converted, differs_in
+from penstock.sql.expressions.time_functions import to_precision
+from penstock.sql.expressions.value_types import OutsideError, converted, differs_in
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.settings import TIME_ZONE
@@ -54,6 +60,7 @@ def _zone(spark: SparkSession | None) -> str:
     return "UTC" if spark is None else spark.conf.get(TIME_ZONE) or "UTC"
 
 
+_MICROS = 6
 _OTHER = "the query does more than take columns of one table"
 
 
@@ -75,7 +82,10 @@ def _filled(
         name = column.name
         if delivered is None:
             return WrittenByEngine(reason=f"column {quote(name)} is computed")
-        value = _as_column(delivered, column.type)
+        try:
+            value = _as_column(delivered, column.type)
+        except OutsideError:
+            return WrittenByEngine(reason=f"column {quote(name)} is cut to {column.type}")
         if differs_in(zone, value):
             return WrittenByEngine(reason=f"column {quote(name)} depends on the time zone {zone}")
         filled.append(FilledColumn(name=name, source=value))
@@ -83,9 +93,25 @@ def _filled(
 
 
 def _as_column(value: Expression, kind: LogicalType) -> Expression:
-    """Return a value as a column takes it, where tasks have Spark's cast; else as it is, which the sink refuses."""
+    """Return a value as a column takes it, where tasks have Spark's cast; else as it is, which the sink refuses.
+
+    Raises OutsideError where it has times of more digits of a second than the column, and tasks do not cut them.
+    """
     wanted = stored_type(kind)
-    return value if stored_type(value.type) == wanted else converted(value, wanted) or value
+    if stored_type(value.type) != wanted:
+        return converted(value, wanted) or value
+    if max(_digits(value.type), default=0) <= min(_digits(kind), default=_MICROS):
+        return value
+    if isinstance(kind, TimestampType | TimestampLtzType):
+        return to_precision(value, kind.precision)
+    raise OutsideError
+
+
+def _digits(kind: LogicalType) -> Iterator[int]:
+    """Yield the digits of a second of each time in a type, as far as they are kept."""
+    for part in parts_of(kind):
+        if isinstance(part, TimestampType | TimestampLtzType):
+            yield min(part.precision, _MICROS)
 
 
 def _reasons(query: AnalysedQuery) -> Iterator[str]:

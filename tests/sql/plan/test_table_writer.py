@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from penstock.connector.expression import FieldValue
+from penstock.connector.expression import FieldValue, FunctionCall
 from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.plan.analysed import AnalysedInsert
@@ -49,6 +49,12 @@ CREATE TABLE by_number (id DOUBLE, url STRING, PRIMARY KEY (id) NOT ENFORCED)
 CREATE TABLE by_spark (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'b', 'sink.writer' = 'spark');
 CREATE TABLE amounts (id DECIMAL(19, 0), price DECIMAL(12, 2)) WITH ('connector' = 'delta', 'path' = 'd');
 CREATE TABLE shown (id BIGINT, url STRING) WITH ('connector' = 'print');
+CREATE TABLE finer (id BIGINT, at TIMESTAMP(6), tz TIMESTAMP_LTZ(6), r ROW<at TIMESTAMP(6)>, text STRING)
+  WITH ('connector' = 'kafka', 'topic' = 'f', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json',
+        'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE times (at TIMESTAMP(3), whole TIMESTAMP(0), tz TIMESTAMP_LTZ(3), tenths TIMESTAMP(1), full TIMESTAMP(6),
+                    r ROW<at TIMESTAMP(3)>)
+  WITH ('connector' = 'delta', 'path' = 't');
 CREATE VIEW names AS SELECT url AS u, id FROM clicks;
 CREATE VIEW renamed (x, y) AS SELECT * FROM names;
 """
@@ -185,6 +191,45 @@ def test_decimals_of_a_target_that_hold_all_numbers_are_written_there(values: st
 def test_decimals_that_may_not_hold_a_number_are_written_by_spark(values: str, reason: str) -> None:
     """It fails where the number does not fit, or rounds."""
     assert told(f"INSERT INTO amounts SELECT {values} FROM clicks") == f"Spark: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "functions"),
+    [
+        ("at, whole, tz, full", "SELECT at, at, tz, at FROM finer", ["floor_time"] * 3 + [""]),
+        ("at, whole, full", "SELECT `at`, `at`, `at` FROM clicks", ["", "floor_time", ""]),
+        ("tenths", "SELECT CAST(`at` AS TIMESTAMP(0)) FROM clicks", ["floor_time"]),
+    ],
+)
+def test_times_of_more_digits_than_the_column_are_cut_where_they_are_written(
+    columns: str, query: str, functions: list[str]
+) -> None:
+    """To the digits of the column; others are written as they are."""
+    made = insert(f"INSERT INTO times ({columns}) {query}")
+    found = choose_table_writer(
+        made.query, tuple(filled_columns(made.statement, made.target).values()), made.sink
+    )
+
+    assert isinstance(found, FileOutput), found
+    sources = [column.source for column in found.columns if column.source is not None]
+    assert sorted(
+        source.function if isinstance(source, FunctionCall) else "" for source in sources
+    ) == sorted(functions)
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "reason"),
+    [
+        ("tenths", "SELECT at FROM finer", "column tenths is cut to TIMESTAMP(1)"),
+        ("r", "SELECT r FROM finer", "column r is cut to ROW<`at` TIMESTAMP(3)>"),
+        ("at", "SELECT tz FROM finer", "column at is cast from TIMESTAMP_LTZ(6) to TIMESTAMP(6)"),
+    ],
+)
+def test_times_that_tasks_do_not_cut_are_written_by_spark(
+    columns: str, query: str, reason: str
+) -> None:
+    """Of other digits than those of seconds and milliseconds, and inside of rows."""
+    assert told(f"INSERT INTO times ({columns}) {query}") == f"Spark: {reason}"
 
 
 def test_a_table_may_be_left_to_spark() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quoted, spark_literal
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.dialect.functions.result_types import field_name, interval_type, row_type
 from penstock.sql.dialect.spark.types import (
@@ -215,6 +217,10 @@ NAMES = {
 DIGITS = {**dict.fromkeys(TIMES, MICROS), exp.DType.TIME: 0}
 """Of a second, where a type names none."""
 
+# What is finer is the same in all time zones: none is off by a part of a second.
+CUT_INSTANT = "timestamp_micros(unix_micros({0}) - pmod(unix_micros({0}), {1}))"
+CUT_LOCAL = "timestampadd(MICROSECOND, -pmod(unix_micros(CAST({0} AS TIMESTAMP)), {1}), {0})"
+
 TIME_OF = "make_time(extract(HOUR FROM {0}), extract(MINUTE FROM {0}), extract(SECOND FROM {0}))"
 
 
@@ -326,9 +332,51 @@ def _to_time(writer: SparkGenerator, value: exp.Expr, to: exp.DataType, cast: st
     had = precision_of(known, DIGITS[kind]) if kind in DIGITS and known else MICROS
     if digits >= min(had, MICROS) or kind == exp.DType.DATE:
         return plain
-    step = f"{10**-digits:.{digits}f}" if digits else "1"
-    rest = "make_dt_interval(0, 0, 0, extract(SECOND FROM {0}) % {1}BD)"
-    return let([plain], lambda v: f"({v[0]} - {rest.format(v[0], step)})")
+    return _cut(plain, digits, of_instant=to.this == exp.DType.TIMESTAMPLTZ)
+
+
+def _cut(time: str, digits: int, *, of_instant: bool) -> str:
+    """A time without what is finer than so many digits of a second."""
+    step, form = 10 ** (MICROS - digits), CUT_INSTANT if of_instant else CUT_LOCAL
+    return let([time], lambda v: form.format(v[0], step))
+
+
+def times_to_cut(kind: t.LogicalType) -> Sequence[int]:
+    """The digits of the times in a type that have fewer than Spark keeps."""
+    times = (p for p in t.parts_of(kind) if isinstance(p, t.TimestampType | t.TimestampLtzType))
+    return [time.precision for time in times if time.precision < MICROS]
+
+
+def at_precision(sql: str, kind: t.LogicalType) -> str:
+    """A value whose times, inside of it too, have no more digits of a second than its type says.
+
+    What INSERT gives to a column of TIMESTAMP(3) is cut as by CAST (LogicalTypeCasts.supportsAvoidingCast).
+    """
+    if not times_to_cut(kind):
+        return sql
+    match kind:
+        case t.TimestampType(precision=digits) | t.TimestampLtzType(precision=digits):
+            return _cut(sql, digits, of_instant=isinstance(kind, t.TimestampLtzType))
+        case t.ArrayType(element=element):
+            return f"transform({sql}, __x -> {at_precision('__x', element)})"
+        case t.MapType(key=key, value=value):
+            if times_to_cut(value):
+                sql = f"transform_values({sql}, (__k, __v) -> {at_precision('__v', value)})"
+            if times_to_cut(key):
+                sql = f"transform_keys({sql}, (__k, __v) -> {at_precision('__k', key)})"
+            return sql
+        case t.RowType(fields=fields):
+            return let([sql], lambda v: _row_at_precision(v[0], fields))
+        case _:  # the elements of a MULTISET, which are counted by their values
+            return sql
+
+
+def _row_at_precision(sql: str, fields: Sequence[t.RowField]) -> str:
+    items = (
+        f"{spark_literal(field.name)}, {at_precision(f'{sql}.{quoted(field.name)}', field.type)}"
+        for field in fields
+    )
+    return f"if({sql} IS NULL, NULL, named_struct({', '.join(items)}))"
 
 
 def _to_time_of_day(writer: SparkGenerator, value: exp.Expr, to: exp.DataType, cast: str) -> str:

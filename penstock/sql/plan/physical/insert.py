@@ -42,6 +42,7 @@ from penstock.sql.checkpoint.failure_record import FailureRecord
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.checkpoint.plan_record import Mechanism, PlanRecord, SinkRecord, StartedPlan
+from penstock.sql.dialect.spark.casts import at_precision
 from penstock.sql.errors.spark import as_input_error
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, read_batch_metrics
 from penstock.sql.observation.pipeline import PipelineTraits, ResultMode
@@ -121,8 +122,9 @@ class PlannedInsert(LocatedQuery):
     """An INSERT as a Spark query that can be started, and restarted after a failure.
 
     `location` is its name and checkpoint. `unused` are frames that were built for a check and not started yet:
-    building one starts Python processes. `text` is the query without views. `state_ttl_ms` is the time to live of an
-    incremental query's state; 0 is none. `started` has the plan of the last start.
+    building one starts Python processes. `cut` are the columns that may be given times of more digits of a second
+    than their types have. `text` is the query without views. `state_ttl_ms` is the time to live of an incremental
+    query's state; 0 is none. `started` has the plan of the last start.
     """
 
     spark: SparkSession
@@ -133,6 +135,7 @@ class PlannedInsert(LocatedQuery):
     builder: FrameBuilder
     analysed: AnalysedQuery
     columns: tuple[tuple[str, str], ...]
+    cut: frozenset[str]
     filled: tuple[PhysicalColumn | MetadataColumn, ...]
     shape: QueryFingerprint
     text: str
@@ -405,8 +408,8 @@ class PlannedInsert(LocatedQuery):
             frame,
             [
                 *(
-                    f"CAST({quoted(own)} AS {kind}) AS {quoted(name)}"
-                    for own, (name, kind) in zip(names, self.columns, strict=True)
+                    f"{self._cast(own, kind, column)} AS {quoted(column.name)}"
+                    for own, (_, kind), column in zip(names, self.columns, self.filled, strict=True)
                 ),
                 *kinds,
             ],
@@ -414,6 +417,11 @@ class PlannedInsert(LocatedQuery):
         return (
             to_sink_rows(typed, self.analysed, self.target.capabilities.accepts) if kinds else typed
         )
+
+    def _cast(self, own: str, kind: str, column: PhysicalColumn | MetadataColumn) -> str:
+        """Return the SQL of what a column of the query gives to one of the target."""
+        cast = f"CAST({quoted(own)} AS {kind})"
+        return at_precision(cast, column.type) if column.name in self.cut else cast
 
     def frame(self) -> DataFrame:
         """Return a frame of the query that shows its functions, and is not to be started. Raises InputError."""

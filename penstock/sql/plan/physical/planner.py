@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from penstock.catalog.definitions.encryption import encrypt_references
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.types import spark_type
+from penstock.sql.binding.binder import bind_query
 from penstock.sql.checkpoint.directory import checkpoint_files, saved_shape
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.spark.casts import MICROS, times_to_cut
+from penstock.sql.dialect.spark.types import precision_of
 from penstock.sql.errors.spark import as_input_error
+from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
 from penstock.sql.incremental.describe import is_settled, text_of
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
@@ -38,8 +45,11 @@ from penstock.sql.settings import engine_conf
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.traversal import copy_tree
 
 log = logging.getLogger(__name__)
+
+_TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ)
 
 CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit
 
@@ -73,6 +83,7 @@ class Planner(Analyzer):
             builder=replace(self.builder(spark), checkpoint=location.checkpoint),
             analysed=analysed.query,
             columns=columns,
+            cut=_cut_columns(analysed, self.namespace),
             filled=tuple(filled_columns(analysed.statement, analysed.target).values()),
             shape=insert_fingerprint(analysed),
             text=_text_of(query),
@@ -251,3 +262,52 @@ def _target_columns(statement: InsertInto, target: Table) -> tuple[tuple[str, st
         (name, spark_type(column.type).simpleString())
         for name, column in filled_columns(statement, target).items()
     )
+
+
+def _cut_columns(analysed: AnalysedInsert, namespace: Namespace) -> frozenset[str]:
+    """Return the columns that may be given times of more digits of a second than their types have.
+
+    None where no time of the query has more: what is of the column's type is not cast, in Flink neither.
+    """
+    columns = filled_columns(analysed.statement, analysed.target)
+    wanted = {name: min(times_to_cut(c.type), default=MICROS) for name, c in columns.items()}
+    if all(digits == MICROS for digits in wanted.values()):
+        return frozenset()
+    query = copy_tree(analysed.statement.query)
+    kinds: list[exp.DataType | None] = [
+        kind for _, kind in bind_query(query, namespace).output or ()
+    ]
+    if len(kinds) != len(wanted):
+        kinds = [None] * len(wanted)
+    finest = MICROS if _reads_clock(analysed.query) else max(_digits(query, kinds), default=0)
+    return frozenset(
+        name
+        for (name, digits), kind in zip(wanted.items(), kinds, strict=True)
+        if digits < (MICROS if kind is None or kind.this == exp.DType.UNKNOWN else finest)
+    )
+
+
+def _reads_clock(query: AnalysedQuery) -> bool:
+    """Return whether a value may be the time of now, which has milliseconds in Flink, and more digits in Spark."""
+    computed = (text for leaf in query.leaves for text in leaf.computed.values())
+    trees = (query.query, *query.inputs, *map(parse_expression, computed))
+    return any(True for tree in trees for _ in find_nondeterministic(tree))
+
+
+def _digits(query: exp.Expr, kinds: Iterable[exp.DataType | None]) -> Iterator[int]:
+    """Yield the digits of a second of each time in a query and in its columns' types; all for what it computes."""
+    for kind in kinds:
+        yield from _digits_of(kind)
+    for node in query.walk():
+        if isinstance(node, exp.DataType):
+            yield from _digits_of(node)
+        elif isinstance(node, exp.Column | exp.Cast | exp.Alias | exp.Paren):
+            yield from _digits_of(node.type)
+        elif any(True for _ in _digits_of(node.type)):
+            yield MICROS
+
+
+def _digits_of(kind: exp.DataType | None) -> Iterator[int]:
+    for part in () if kind is None else kind.find_all(exp.DataType):
+        if part.this in _TIMES:
+            yield min(precision_of(part, MICROS), MICROS)
