@@ -7,7 +7,7 @@ missing. Weeks begin on Sunday for FLOOR and CEIL, and are ISO weeks for EXTRACT
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
@@ -51,6 +51,12 @@ EXTRACTED = {
 OF_INTERVAL = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+
+# The time of an instant in UTC.
+IN_UTC = f"timestampadd(MICROSECOND, unix_micros({{0}}), {EPOCH})"
+
+# Milliseconds of a time since the beginning of its day.
+OF_DAY = "(({0} - CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ)) DIV INTERVAL '0.001' SECOND)"
 
 LOCAL = (exp.DType.TIMESTAMPNTZ, exp.DType.DATE)
 
@@ -217,8 +223,45 @@ def _timestampdiff_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
         # timestampdiff would go through the session's zone, where an hour may be missing
         since = f"({_local(writer, last)} - {_local(writer, first)})"
         return f"CAST({since} DIV INTERVAL '{FIXED_UNITS[unit.name]} AS INT)"
+    if unit.name in MONTHS and (form := _months(writer, first, last)) is not None:
+        return f"CAST(({form}) DIV {MONTHS[unit.name]} AS INT)"
     return (
         f"CAST(timestampdiff({unit.name}, {_local(writer, first)}, {_local(writer, last)}) AS INT)"
+    )
+
+
+def _months(writer: SparkGenerator, first: exp.Expr, last: exp.Expr) -> str | None:
+    """The months between two times; None where they are of kinds that Spark has to bring together.
+
+    As many as may be added to the earlier day, stopping at the last one of a month; between times on such a day one
+    less, before the first one too, where that of the last is earlier in its day (DateTimeUtils.subtractMonths).
+    """
+    kinds = {kind_of(first), kind_of(last)}
+    if kinds == {exp.DType.DATE}:
+        days = [operand(writer, last), operand(writer, first)]
+        return let(days, lambda v: _month_count(v[0], v[1]))
+    if kinds == {exp.DType.TIMESTAMPLTZ}:  # by their days in UTC
+        times = [IN_UTC.format(operand(writer, side)) for side in (last, first)]
+    elif kinds <= set(LOCAL):
+        times = [_local(writer, last), _local(writer, first)]
+    else:
+        return None
+    return let(times, _months_of_times)
+
+
+def _months_of_times(times: Sequence[str]) -> str:
+    last, first = (f"CAST({time} AS DATE)" for time in times)
+    late, early = (OF_DAY.format(time) for time in times)
+    return _month_count(last, first, f"{late} < {early}")
+
+
+def _month_count(last: str, first: str, earlier_in_day: str = "FALSE") -> str:
+    count = f"((year({last}) - year({first})) * 12 + month({last}) - month({first}))"
+    moved = f"add_months({first}, {count})"
+    return (
+        f"CASE WHEN {last} < {first} AND add_months({last}, -{count}) > {first} THEN {count} + 1 "
+        f"WHEN {last} >= {first} AND {moved} > {last} THEN {count} - 1 "
+        f"WHEN {moved} = {last} AND {earlier_in_day} THEN {count} - 1 ELSE {count} END"
     )
 
 

@@ -61,6 +61,37 @@ CUT: Answers = [
         ("CEIL", "DATE '1996-11-01'", "MONTH", date(1996, 11, 1)),
     ]
 ]
+# DateTimeUtils.subtractMonths; the last day of a month stands for those behind it
+MONTHS: Answers = [
+    (f"TIMESTAMPDIFF({unit}, {first}, {last})", answer)
+    for unit, first, last, answer in [
+        ("MONTH", "TIMESTAMP '2026-01-31 00:00:00'", "TIMESTAMP '2026-03-30 00:00:00'", 1),
+        ("MONTH", "TIMESTAMP '2026-01-31 00:00:00'", "TIMESTAMP '2026-02-28 00:00:00'", 1),
+        ("MONTH", "TIMESTAMP '2026-02-28 00:00:00'", "TIMESTAMP '2026-01-31 00:00:00'", -1),
+        ("MONTH", "DATE '2026-08-31'", "DATE '2026-09-30'", 1),
+        ("MONTH", "DATE '2026-09-30'", "DATE '2026-08-31'", -1),
+        ("MONTH", "DATE '2026-08-31'", "DATE '2026-09-29'", 0),
+        ("MONTH", "DATE '2026-03-01'", "DATE '2026-01-31'", -1),
+        ("MONTH", "DATE '2026-02-27'", "DATE '2026-01-31'", 0),
+        ("MONTH", "DATE '2026-01-15'", "DATE '2026-01-15'", 0),
+        ("MONTH", "DATE '2026-01-15'", "TIMESTAMP '2026-03-15 00:00:00'", 2),
+        ("MONTH", "TIMESTAMP '2026-01-15 12:00:00'", "DATE '2026-03-15'", 1),
+        ("MONTH", "TIMESTAMP '2026-01-15 12:00:00'", "TIMESTAMP '2026-02-15 11:59:59.999'", 0),
+        ("MONTH", "TIMESTAMP '2026-01-15 12:00:00'", "TIMESTAMP '2026-02-15 12:00:00'", 1),
+        ("MONTH", "TIMESTAMP '2026-02-15 12:00:00'", "TIMESTAMP '2026-01-15 10:00:00'", -2),
+        ("MONTH", "TIMESTAMP '2026-02-15 10:00:00'", "TIMESTAMP '2026-01-15 12:00:00'", -1),
+        ("MONTH", "TIMESTAMP '1969-11-30 12:00:00'", "TIMESTAMP '1970-02-28 12:00:00'", 3),
+        ("QUARTER", "DATE '2025-11-30'", "DATE '2026-02-28'", 1),
+        ("QUARTER", "DATE '2026-02-28'", "DATE '2025-12-31'", 0),
+        ("YEAR", "DATE '2024-02-29'", "DATE '2025-02-28'", 1),
+        ("YEAR", "DATE '2025-02-28'", "DATE '2024-02-29'", -1),
+        ("YEAR", "DATE '2024-02-29'", "DATE '2025-02-27'", 0),
+        ("YEAR", "DATE '2026-01-15'", "CAST(NULL AS DATE)", None),
+        ("MONTH", "CAST(NULL AS TIMESTAMP(3))", "TIMESTAMP '2026-01-15 12:00:00'", None),
+        ("MONTH", "TO_TIMESTAMP_LTZ(1769817600, 0)", "TO_TIMESTAMP_LTZ(1772236800, 0)", 1),
+        ("MONTH", "TO_TIMESTAMP_LTZ(1772236800, 0)", "TO_TIMESTAMP_LTZ(1769817600, 0)", -1),
+    ]
+]
 ANSWERS: Answers = [
     ("DATE '2006-06-05'", date(2006, 6, 5)),
     ("TIMESTAMP '2006-06-05 10:11:12.5'", local(2006, 6, 5, 10, 11, 12, 500000)),
@@ -115,7 +146,7 @@ ANSWERS: Answers = [
         2,
     ),
     ("TIMESTAMPDIFF(DAY, DATE '2016-06-15', TIMESTAMP '2016-06-16 11:11:11')", 1),
-    ("TIMESTAMPDIFF(MONTH, TIMESTAMP '2026-01-31 00:00:00', TIMESTAMP '2026-03-30 00:00:00')", 1),
+    *MONTHS,
     (
         "TIMESTAMPDIFF(SECOND, TIMESTAMP '2026-01-01 00:01:00', TIMESTAMP '2026-01-01 00:00:00')",
         -60,
