@@ -1,7 +1,7 @@
 """Functions of dates and times as reading tasks compute them: `connector/functions/times.py` has those named here.
 
-What hangs on the session's time zone is computed in UTC alone (`hangs_on_zone`): DATE_FORMAT, which Spark has of
-instants only, and all of a TIMESTAMP_LTZ but its comparisons.
+What hangs on the session's time zone is computed in UTC alone (`hangs_on_zone`): all of a TIMESTAMP_LTZ but its
+comparisons, and DATE_FORMAT.
 """
 
 from __future__ import annotations

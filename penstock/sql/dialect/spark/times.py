@@ -21,6 +21,7 @@ from penstock.sql.dialect.functions.time import (
     MIN_MILLIS,
     MIN_SECONDS,
 )
+from penstock.sql.dialect.spark.date_patterns import local_date_format
 from penstock.sql.dialect.spark.numbers import rounded
 from penstock.sql.dialect.spark.types import TEXTS, TYPES, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
@@ -274,9 +275,11 @@ def _local(writer: SparkGenerator, value: exp.Expr) -> str:
 def _date_format_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
     value, pattern = call.expressions
     _check_pattern(pattern)
-    text = writer.sql(value)
-    if kind_of(value) in TEXTS:
-        text = f"try_cast({text} AS TIMESTAMP_NTZ)"
+    kind, text = kind_of(value), _local(writer, value)
+    if kind in TEXTS:
+        text = f"try_cast({writer.sql(value)} AS TIMESTAMP_NTZ)"
+    if pattern.is_string and (kind in TEXTS or kind in LOCAL):
+        return local_date_format(text, pattern.name)
     return f"date_format({text}, {writer.sql(pattern)})"
 
 

@@ -92,6 +92,29 @@ MONTHS: Answers = [
         ("MONTH", "TO_TIMESTAMP_LTZ(1772236800, 0)", "TO_TIMESTAMP_LTZ(1769817600, 0)", -1),
     ]
 ]
+FORMATTED: Answers = [
+    (f"DATE_FORMAT({value}, '{pattern}')", answer)
+    for value, pattern, answer in [
+        (LATER, "yyyy-MM-dd HH:mm:ss", "2020-02-29 01:56:59"),
+        (LATER, "yyyyMMddHHmmssSSS", "20200229015659987"),
+        (LATER, "ss.SSSSSS''Z''", "59.987654Z"),
+        (LATER, "HH:mm, dd/MM/yyyy", "01:56, 29/02/2020"),
+        (LATER, "MM-HH", "02-01"),
+        (LATER, "HH.", "01."),
+        (LATER, "''''yyyy", "'2020"),
+        (LATER, "''it''''s'' yyyy", "it's 2020"),
+        (LATER, "-", "-"),
+        (LATER, "EEE, d MMM yy h:mm a", "Sat, 29 Feb 20 1:56 AM"),
+        (LATER, "H D", "1 60"),
+        (LATER, "[yyyy]", "2020"),
+        ("TIMESTAMP '2020-02-29 01:56:59'", "SSS ss", "000 59"),
+        ("CAST(NULL AS TIMESTAMP(3))", "yyyy", None),
+        ("CAST(NULL AS TIMESTAMP(3))", "-", None),
+        ("'2020-02-29 01:56:59.5'", "HH:mm:ss.S", "01:56:59.5"),
+        ("'x'", "yyyy", None),
+        ("TIMESTAMP '0044-03-15 12:00:00'", "dd.MM.yyyy", "15.03.0044"),
+    ]
+]
 ANSWERS: Answers = [
     ("DATE '2006-06-05'", date(2006, 6, 5)),
     ("TIMESTAMP '2006-06-05 10:11:12.5'", local(2006, 6, 5, 10, 11, 12, 500000)),
@@ -136,6 +159,7 @@ ANSWERS: Answers = [
         False,
     ),
     ("DATE_FORMAT(TIMESTAMP '2026-01-02 03:04:05', 'yyyy/MM/dd HH')", "2026/01/02 03"),
+    *FORMATTED,
     ("TIMESTAMPADD(DAY, 1, DATE '2016-06-15')", date(2016, 6, 16)),
     ("TIMESTAMPADD(MONTH, 5, DATE '2016-01-31')", date(2016, 6, 30)),
     ("TIMESTAMPADD(WEEK, CAST(-1 AS TINYINT), DATE '2021-10-30')", date(2021, 10, 23)),
