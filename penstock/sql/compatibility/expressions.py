@@ -104,7 +104,13 @@ EXPRESSIONS: tuple[Row, ...] = (
     _row("INTERVAL of weeks, quarters", "INTERVAL '2' WEEK", Status.TRANSLATE, "7 days, 3 months"),
     # --- operators ---
     _row("+ - *", "1 + 2 * 3 - 4"),
-    _row("/", "7 / 2", Status.TRANSLATE, "of two whole numbers a whole number, rounded towards zero"),
+    _row("/", "7 / 2", Status.TRANSLATE,
+         "of two whole numbers a whole number, rounded towards zero; "
+         "a DECIMAL by a whole number that is written out has fewer digits behind the point (Spark: 7 is a "
+         "DECIMAL(1, 0), Flink: DECIMAL(10, 0)): write `/ CAST(7 AS DECIMAL(10, 0))` for those of Flink; "
+         "SUM(x) / COUNT(*) of a DECIMAL(p, s) has more: write `CAST(SUM(x) AS DECIMAL(38, s)) / COUNT(*)`; "
+         "0E0 / 0E0 is NaN, which is equal to itself and greater than all numbers in comparisons and in MAX "
+         "(Flink: no comparison with it is TRUE but <>)"),
     _row("%", "7 % 2"),
     _row("unary + -", "-(+5)"),
     _row("||", "'a' || 'b'"),

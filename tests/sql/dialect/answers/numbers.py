@@ -16,6 +16,9 @@ ANSWERS: Answers = [
     ("7 / 2", 3),
     ("-7 / 2", -3),
     ("7 / 2.0", Decimal("3.500000")),
+    # beside a number that is cast; of 7 alone Spark takes fewer digits
+    ("CAST(100 AS DECIMAL(10, 2)) / CAST(7 AS DECIMAL(10, 0))", Decimal("14.2857142857143")),
+    ("CAST(CAST(10 AS DECIMAL(20, 2)) AS DECIMAL(38, 2)) / CAST(3 AS BIGINT)", Decimal("3.333333")),
     ("CAST(7 AS DOUBLE) / 2", 3.5),
     ("CAST(1 AS DOUBLE) / 0", math.inf),
     ("-1E0 / CAST(0 AS DOUBLE)", -math.inf),
