@@ -6,7 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.connector.source.state import MAX_WATERMARK_MS, SplitState
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.source.state import (
+    MAX_WATERMARK_MS,
+    MIN_INSTANT_MS,
+    SourceState,
+    SplitState,
+)
 
 
 class IdlenessTimers:
@@ -55,6 +61,23 @@ def combined_watermark(
         return before_ms
     lowest = min(watermark for watermark in active if watermark is not None)
     return lowest if before_ms is None else max(lowest, before_ms)
+
+
+def check_goes_on(table: str, state: SourceState, *, bounded: bool) -> None:
+    """Check that a scan which follows a watermark can resume. Raises StateMismatchError where the table was read to its
+    end and is no longer bounded: its windows are closed, and each further row would be dropped as late.
+
+    A maximum that a record has, not the end, is known by the split that had it.
+    """
+    if bounded or state.watermark_ms is None or state.watermark_ms < MAX_WATERMARK_MS:
+        return
+    highest_ms = [split.watermark_ms for split in state.splits if split.watermark_ms is not None]
+    if max(highest_ms, default=MIN_INSTANT_MS) < MAX_WATERMARK_MS:
+        raise StateMismatchError(
+            f"the checkpoint has read {table} to its end, where its windows were closed; now the table has no end, and "
+            "all of its further rows would be late",
+            hint="let the table end as before, or start over with --from-scratch or another pipeline.name",
+        )
 
 
 def _ended_now(split: SplitState) -> bool:

@@ -40,6 +40,7 @@ from penstock.connector.source.microbatch.events import (
 )
 from penstock.connector.source.microbatch.planner import BatchPlanner, BatchPlannerSettings
 from penstock.connector.source.microbatch.planning_clock import PlanningClock
+from penstock.connector.source.microbatch.watermark import check_goes_on
 from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import SplitOffsets
 from penstock.connector.source.state import SourceState, highest_allowed_ms
@@ -174,7 +175,8 @@ class PlanningExecutor:
     def plan(self, after: SourceState, limit: int | None) -> SourceState | None:
         """Plan the batch that follows `after`, which is completed; None when there is no reason for one.
 
-        Raises DataLossError, TopicChangedError, BrokerUnavailableError; after the last it may be called again.
+        Raises DataLossError, TopicChangedError, StateMismatchError, BrokerUnavailableError; after the last it may be
+        called again.
         """
         now_ms = time.monotonic_ns() // 1_000_000
         coordination = self._coordination_after(after, now_ms)
@@ -289,6 +291,10 @@ class PlanningExecutor:
     def _coordination_after(self, after: SourceState, now_ms: int) -> CoordinatorDriver:
         if self._coordination is not None and after == self._last:
             return self._coordination
+        if self._scan.rowtime is not None and self._last == SourceState():
+            # what another run planned: it may have been bounded
+            table = str(self._scan.table.identifier)
+            check_goes_on(table, after, bounded=self._source.bounded)
         self._leave()
         coordination = CoordinatorDriver(
             self._source, self.planner, after.coordinator, self._open_segment_files

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.source.microbatch.watermark import combined_watermark, is_idle
-from penstock.connector.source.state import MAX_WATERMARK_MS, SplitState
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.source.microbatch.watermark import (
+    check_goes_on,
+    combined_watermark,
+    is_idle,
+)
+from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, SplitState
 
 
 def split(
@@ -101,3 +107,15 @@ def test_idleness_needs_the_timeout_to_pass() -> None:
     assert not is_idle(None, 9999, 1000)
     assert not is_idle(0, 9999, None)
     assert not is_idle(0, 9999, 0)
+
+
+def test_a_record_at_the_maximum_is_not_taken_for_the_end() -> None:
+    """An unbounded table with such a record resumes; the split that had it knows."""
+    record = SourceState(splits=(split("a", MAX_WATERMARK_MS),), watermark_ms=MAX_WATERMARK_MS)
+    ended = replace(record, splits=(split("a", 9),))
+    check_goes_on("t", record, bounded=False)
+    check_goes_on("t", ended, bounded=True)
+    check_goes_on("t", replace(ended, watermark_ms=9), bounded=False)
+
+    with pytest.raises(StateMismatchError, match="has read t to its end"):
+        check_goes_on("t", ended, bounded=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pytest
 
-from penstock.catalog.errors import BrokerUnavailableError, ConfigError
+from penstock.catalog.errors import BrokerUnavailableError, ConfigError, StateMismatchError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.types import TimestampType
@@ -198,17 +198,38 @@ def test_a_table_without_partitions_ends() -> None:
 
 
 def test_a_table_that_becomes_bounded_ends_and_one_that_no_longer_is_goes_on() -> None:
-    """The same checkpoint, with and without scan.bounded.mode."""
+    """The same checkpoint, with and without scan.bounded.mode, of a query that follows no watermark."""
     planner = Listing({"t-0": 0}, ends={"t-0": 3}, stops={"t-0": 5})
-    (endless,) = batches(executor(planner, scan=SCAN))
+    scan = replace(SCAN, rowtime=None)
+    (endless,) = batches(executor(planner, scan=scan))
     planner.ends["t-0"] = 9
-    bounded = executor(planner, lambda p: pushed(p, bounded=True), bounded=True)
+    bounded = executor(planner, lambda p: pushed(p, bounded=True), bounded=True, scan=scan)
     (ended,) = batches(bounded, endless)
-    (on,) = batches(executor(planner), ended)
+    (on,) = batches(executor(planner, scan=scan), ended)
 
     assert (ended.splits[0].end, ended.splits[0].stop) == (5, 5)
-    assert ended.watermark_ms == MAX_WATERMARK_MS
     assert (on.splits[0].start, on.splits[0].end, on.splits[0].stop) == (5, 9, None)
+
+
+@pytest.mark.parametrize("pulls", [False, True])
+def test_a_table_that_was_read_to_its_end_does_not_go_on_with_closed_windows(
+    *, pulls: bool
+) -> None:
+    """Its watermark is the maximum, which never goes back: every further row would be late."""
+    planner = Listing({"t-0": 0}, ends={"t-0": 5}, stops={"t-0": 5})
+    ends, goes_on = (
+        (pulled, lambda p: pulled(p, interval_ms=1000))
+        if pulls
+        else (lambda p: pushed(p, bounded=True), pushed)
+    )
+    (ended,) = batches(executor(planner, ends, bounded=True))
+    assert ended.watermark_ms == MAX_WATERMARK_MS
+    on = executor(planner, goes_on)
+
+    for _ in range(2):
+        with pytest.raises(StateMismatchError, match="has read c.d.t to its end"):
+            on.plan(decode_state(encode_state(ended)), None)
+    assert on.plan(SourceState(), None) is not None
 
 
 def test_files_are_pulled_as_batches_need_them_and_leave_the_offset() -> None:
