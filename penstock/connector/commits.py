@@ -136,6 +136,10 @@ class CommitsOffsets(Protocol):
         """How its commits ended so far; None where it commits none."""
         ...
 
+    def commit_owed(self) -> None:
+        """Commit again, without waiting, the newest offsets where they were skipped or failed."""
+        ...
+
 
 class OffsetCommitsFile:
     """Where one source of a running query counts its commits, beside the file in which it says what it waits for."""

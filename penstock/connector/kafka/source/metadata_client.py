@@ -7,6 +7,7 @@ Runs on the driver. Progress is committed to the consumer group beside the query
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -36,30 +37,45 @@ from penstock.connector.source.split import Discovery, SplitOffsets
 logger = logging.getLogger(__name__)
 
 
+COMMIT_AGAIN_AFTER_S = 30.0
+"""How long after a commit that failed its offsets are sent again, where no later ones are."""
+
+
 class GroupCommitter:
-    """Commits one set of offsets at a time; failures are logged, counted, and otherwise without effect."""
+    """Commits one set of offsets at a time; failures are logged, counted, and otherwise without effect.
+
+    The newest offsets that were not committed yet, as they were skipped or failed, are kept for `commit_owed`.
+    """
 
     def __init__(self, admin: KafkaAdmin, group: str) -> None:
         self._admin = admin
         self._group = group
         self._pending: Future[Any] | None = None
+        self._sent: Mapping[TopicPartition, int] = {}
+        self._owed: Mapping[TopicPartition, int] | None = None
+        self._again_at_s = 0.0
         # one thread adds to each, and not two at a time: a commit is sent once the one before has ended
         self._ok = self._failed = self._skipped = 0
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Send offsets (of the next records to read) and return; skipped while others are under way."""
-        if self._pending is not None and not self._pending.done():
+        """Send offsets (of the next records to read) and return; kept while others are under way."""
+        self._settle()
+        self._owed = offsets
+        if self._pending is not None:
             logger.warning(
                 "group '%s': offsets not committed, the last commit is not done", self._group
             )
             self._skipped += 1
             return
-        try:
-            self._pending = self._admin.commit(self._group, offsets)
-        except Exception as error:  # noqa: BLE001  progress for others to see must not end a query
-            self._warn(error)
+        self._send(offsets)
+
+    def commit_owed(self) -> None:
+        """Send the newest offsets where they were skipped, or failed some time ago, and return."""
+        self._settle()
+        if self._owed is None or self._pending is not None:
             return
-        self._pending.add_done_callback(self._report)
+        if self._owed is not self._sent or time.monotonic() >= self._again_at_s:
+            self._send(self._owed)
 
     @property
     def offset_commits(self) -> OffsetCommits:
@@ -67,28 +83,61 @@ class GroupCommitter:
         return OffsetCommits(ok=self._ok, failed=self._failed, skipped=self._skipped)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait for the commit under way."""
-        if self._pending is not None:
-            wait([self._pending], timeout_s)
+        """Wait for the commit under way, then send what is owed and wait for that."""
+        ends_at_s = time.monotonic() + timeout_s
+        self._wait_until(ends_at_s)
+        self._again_at_s = 0.0
+        self.commit_owed()
+        self._wait_until(ends_at_s)
 
-    def _report(self, done: Future[Any]) -> None:
-        error = done.exception()
-        if error is not None:
+    def _wait_until(self, ends_at_s: float) -> None:
+        if self._pending is not None:
+            wait([self._pending], max(0.0, ends_at_s - time.monotonic()))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take a commit that has ended for what it was."""
+        if self._pending is None or not self._pending.done():
+            return
+        if _error_of(self._pending) is None:
+            if self._owed is self._sent:
+                self._owed = None
+        else:
+            self._again_at_s = time.monotonic() + COMMIT_AGAIN_AFTER_S
+        self._pending = None
+
+    def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._sent = offsets
+        try:
+            self._pending = self._admin.commit(self._group, offsets)
+        except Exception as error:  # noqa: BLE001  progress for others to see must not end a query
+            self._again_at_s = time.monotonic() + COMMIT_AGAIN_AFTER_S
             self._warn(error)
             return
-        failed = [p for p in done.result().topic_partitions if p.error is not None]
-        if failed:
-            self._warn(failed[0].error)
-        else:
+        self._pending.add_done_callback(self._report)
+
+    def _report(self, done: Future[Any]) -> None:
+        error = _error_of(done)
+        if error is None:
             self._ok += 1
+        else:
+            self._warn(error)
 
     def _warn(self, error: object) -> None:
         self._failed += 1
         logger.warning("group '%s': offsets could not be committed: %s", self._group, error)
 
 
+def _error_of(done: Future[Any]) -> object | None:
+    """Return why a commit failed, as a whole or for a partition; None where it did not."""
+    error = done.exception()
+    if error is not None:
+        return error
+    return next((p.error for p in done.result().topic_partitions if p.error is not None), None)
+
+
 COMMIT_ON_CLOSE_S = 5.0
-"""How long `close` waits for offsets under way."""
+"""How long `close` waits for offsets under way and owed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,13 +296,18 @@ class KafkaMetadataClient:
                 {TopicPartition.of(i): offset for i, offset in positions.items()}
             )
 
+    def commit_owed(self) -> None:
+        """Commit again what the group did not take, without waiting."""
+        if self._committer is not None:
+            self._committer.commit_owed()
+
     @property
     def offset_commits(self) -> OffsetCommits | None:
         """How its commits ended so far; None where it commits none."""
         return None if self._committer is None else self._committer.offset_commits
 
     def close(self) -> None:
-        """Wait for a commit under way and drop the connections."""
+        """Commit what the group did not take yet, wait for that, and drop the connections."""
         if self._committer is not None:
             self._committer.finish(COMMIT_ON_CLOSE_S)
         if self._peeker is not None:

@@ -164,6 +164,12 @@ class PlanningExecutor:
         """How commits of the consumer group ended so far; None where the source commits none."""
         return _sum(self._commits, _commits_of(self._planner))
 
+    def commit_owed(self) -> None:
+        """Commit to the consumer group what it did not take so far; opens nothing."""
+        committing = _committing(self._planner)
+        if committing is not None:
+            committing.commit_owed()
+
     def freeze_ends(self) -> None:
         """Plan nothing beyond the present ends (Trigger.AvailableNow). A bounded scan has its stops already."""
         self._run_ends = True
@@ -350,8 +356,13 @@ class PlanningExecutor:
         return peeks.look(ranges, highest_allowed_ms(self._clock_ms, max_future_ms))
 
 
+def _committing(planner: object) -> CommitsOffsets | None:
+    return planner if isinstance(planner, CommitsOffsets) else None
+
+
 def _commits_of(planner: SplitMetadataClient | None) -> OffsetCommits | None:
-    return planner.offset_commits if isinstance(planner, CommitsOffsets) else None
+    committing = _committing(planner)
+    return None if committing is None else committing.offset_commits
 
 
 def _sum(one: OffsetCommits | None, other: OffsetCommits | None) -> OffsetCommits | None:

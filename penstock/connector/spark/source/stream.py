@@ -176,6 +176,8 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if positions and positions != self._committed:
             self._planning.planner.commit(positions)
             self._committed = positions
+        elif self._executor is not None:
+            self._executor.commit_owed()
         self._note_commits()
 
     def _note_commits(self) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,14 +17,21 @@ from penstock.catalog.errors import (
     TopicChangedError,
     UnknownObjectError,
 )
+from penstock.connector.commits import OffsetCommits
+from penstock.connector.contract import ReadRequest
 from penstock.connector.kafka.client import admin
 from penstock.connector.kafka.client.client import REQUEST_TIMEOUT_S
-from penstock.connector.kafka.client.connection import TopicInfo
+from penstock.connector.kafka.client.connection import TopicInfo, TopicPartition
+from penstock.connector.kafka.source import metadata_client
+from penstock.connector.kafka.source.metadata_client import GroupCommitter
 from penstock.connector.source.split import SplitOffsets
+from penstock.connector.spark.source.planning import PlanningExecutor
 from tests.connector.kafka.reading import open_transaction, planned, planning, topic_source
 from tests.connector.kafka.tables import kafka_source
+from tests.connector.spark.source.test_planning import SCAN
 
 if TYPE_CHECKING:
+    from penstock.connector.kafka.client.admin import KafkaAdmin
     from tests.kafka_server import KafkaServer
 
 HOUR_MS = 3_600_000
@@ -265,6 +274,108 @@ def test_a_commit_never_waits_and_never_fails_the_query(caplog: pytest.LogCaptur
 
     assert took < REQUEST_TIMEOUT_S
     assert "the last commit is not done" in caplog.text
+
+
+class Group:
+    """A consumer group's coordinator: commits stay open until the test ends them, in their order."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[TopicPartition, int]] = []
+        self.futures: list[Future[Any]] = []
+        self.ends_at_once = False
+
+    def commit(self, _group: str, offsets: dict[TopicPartition, int]) -> Future[Any]:
+        """Take a request."""
+        self.sent.append(offsets)
+        self.futures.append(Future())
+        if self.ends_at_once:
+            self.end()
+        return self.futures[-1]
+
+    def end(self, error: str | None = None) -> None:
+        """End the last request, with an error for its partition."""
+        partition = SimpleNamespace(error=error)
+        self.futures[-1].set_result(SimpleNamespace(topic_partitions=[partition]))
+
+
+SPLIT = TopicPartition("orders", 0)
+
+
+def committer(group: Group) -> GroupCommitter:
+    """Make a committer to that group."""
+    return GroupCommitter(cast("KafkaAdmin", group), "g")
+
+
+def test_offsets_that_were_skipped_are_sent_once_the_commit_before_has_ended() -> None:
+    """Also where no later ones come; the newest alone, and once."""
+    group = Group()
+    made = committer(group)
+    for offset in (5, 7, 9):
+        made.commit({SPLIT: offset})
+    made.commit_owed()
+    assert group.sent == [{SPLIT: 5}]
+    group.end()
+    made.commit_owed()
+    assert group.sent == [{SPLIT: 5}, {SPLIT: 9}]
+    group.end()
+    made.commit_owed()
+
+    assert group.sent == [{SPLIT: 5}, {SPLIT: 9}]
+    assert made.offset_commits == OffsetCommits(ok=2, skipped=2)
+
+
+def test_offsets_that_failed_are_sent_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at each look at an idle table: the right to commit may lack for good."""
+    clock_s = 100.0
+    monkeypatch.setattr(metadata_client.time, "monotonic", lambda: clock_s)
+    group = Group()
+    made = committer(group)
+    made.commit({SPLIT: 5})
+    group.end("the coordinator moves")
+    made.commit_owed()
+    made.commit_owed()
+    assert group.sent == [{SPLIT: 5}]
+    clock_s += metadata_client.COMMIT_AGAIN_AFTER_S
+    made.commit_owed()
+
+    assert group.sent == [{SPLIT: 5}] * 2
+    assert made.offset_commits == OffsetCommits(failed=1)
+
+
+@pytest.mark.parametrize("error", [None, "the coordinator moves"])
+def test_the_end_of_a_run_commits_what_is_owed(error: str | None) -> None:
+    """What was skipped, and what failed."""
+    group = Group()
+    made = committer(group)
+    made.commit({SPLIT: 5})
+    if error is None:
+        made.commit({SPLIT: 9})
+    group.end(error)
+    group.ends_at_once = True
+    made.finish(1.0)
+
+    assert group.sent == [{SPLIT: 5}, {SPLIT: 9 if error is None else 5}]
+    assert made.offset_commits.ok == (2 if error is None else 1)
+
+
+def test_a_planning_executor_has_its_client_commit_what_is_owed() -> None:
+    """It asks the client that is open, and opens none for it."""
+    group, client = (
+        Group(),
+        kafka_source({"properties.group.id": "g"}).open_planner(ReadRequest(columns=())),
+    )
+    client._committer = committer(group)
+    executor = PlanningExecutor(SCAN, kafka_source())
+    executor.commit_owed()
+    executor._planner = client
+    client.commit({"orders-0": 5})
+    client.commit({"orders-0": 9})
+    group.end()
+    group.ends_at_once = True
+    executor.commit_owed()
+
+    assert group.sent == [{SPLIT: 5}, {SPLIT: 9}]
+    assert executor.offset_commits == OffsetCommits(ok=2, skipped=1)
 
 
 def test_a_broker_that_is_down_is_named_with_its_last_error(

@@ -227,7 +227,7 @@ def test_a_table_that_was_read_to_its_end_does_not_go_on_with_closed_windows(
     on = executor(planner, goes_on)
 
     for _ in range(2):
-        with pytest.raises(StateMismatchError, match="has read c.d.t to its end"):
+        with pytest.raises(StateMismatchError, match=r"has read c\.d\.t to its end"):
             on.plan(decode_state(encode_state(ended)), None)
     assert on.plan(SourceState(), None) is not None
 

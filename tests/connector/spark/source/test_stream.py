@@ -33,6 +33,7 @@ class Planning:
     planner: Listing = field(default_factory=lambda: Listing({}))
     completed: list[SourceState] = field(default_factory=list)
     offset_commits: OffsetCommits | None = None
+    asked_for_owed: int = 0
 
     def plan(self, _after: SourceState, _limit: int | None) -> SourceState | None:
         """Plan, or fail."""
@@ -50,6 +51,10 @@ class Planning:
 
     def freeze_ends(self) -> None:
         """Plan as before."""
+
+    def commit_owed(self) -> None:
+        """Count it."""
+        self.asked_for_owed += 1
 
 
 def stream(planning: Planning) -> SplitStreamReader:
@@ -99,3 +104,14 @@ def test_a_committed_batch_is_published_and_completes_the_checkpoint() -> None:
 
     assert planning.planner.committed == [{"t-0": 7}]
     assert planning.completed == [STATE]
+
+
+def test_an_idle_table_commits_what_its_group_did_not_take() -> None:
+    """No batch has other positions to commit, and the group would stay behind."""
+    planning = Planning([None, None])
+    made = stream(planning)
+    for _ in range(2):
+        made.latestOffset(encode_state(STATE), ReadMaxRows(10))
+
+    assert planning.planner.committed == [{"t-0": 7}]
+    assert planning.asked_for_owed == 1
