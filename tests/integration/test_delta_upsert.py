@@ -16,8 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import Sink
-from penstock.connector.delta.merge import Merge
-from penstock.connector.delta.writer import APPLICATION, USER_METADATA, VERSION
+from penstock.connector.delta.merge import APPLICATION, USER_METADATA, VERSION, Merge
 from tests.connector.delta.tables import delta_table, rows, run_to_end
 from tests.connector.delta.test_connector import commits, prepared
 from tests.connector.kafka.sink.writing import batch_of
@@ -135,10 +134,10 @@ def test_two_upserts_at_once_leave_no_trace_in_each_other(
     both, merge = threading.Barrier(2, timeout=90), Merge._merge
     sessions: list[SparkSession] = []
 
-    def meeting(self: Merge, session: SparkSession, *rest: Any) -> None:
+    def meeting(self: Merge, session: SparkSession, *rest: Any) -> bool:
         sessions.append(session)
         both.wait()
-        merge(self, session, *rest)
+        return merge(self, session, *rest)
 
     with monkeypatch.context() as patched:
         patched.setattr(Merge, "_merge", meeting)

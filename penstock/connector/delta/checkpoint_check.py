@@ -24,7 +24,7 @@ from penstock.connector.urls import is_remote
 FOLDER = "delta-sinks"
 """In the checkpoint, beside Spark's own: a file for each Delta table that is written."""
 
-_START_OVER = "start over, with --from-scratch or another 'pipeline.name'"
+START_OVER = "start over, with --from-scratch or another 'pipeline.name'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +96,13 @@ def compare_with_checkpoint(
         raise StateMismatchError(
             f"the Delta table at {shown} {what}, but its pipeline has written {progress.committed + 1} batches to it: "
             "it was removed, or is another one",
-            hint=f"restore it; or {_START_OVER}",
+            hint=f"restore it; or {START_OVER}",
         )
     if known is not None and not another and found.version < known.version:
         raise StateMismatchError(
             f"the Delta table at {shown} is at version {found.version}, and was at {known.version} when its pipeline "
             "was last started: it is an older copy",
-            hint=f"put the newest one back; or {_START_OVER}",
+            hint=f"put the newest one back; or {START_OVER}",
         )
     planned = -1 if progress.planned is None else progress.planned
     if found.written is not None and found.written > planned:
@@ -110,7 +110,7 @@ def compare_with_checkpoint(
         raise StateMismatchError(
             f"the Delta table at {shown} has batch {found.written} of this query, and its checkpoint {at}: it is an "
             "older copy, or was restored from one",
-            hint=f"continue with the newest checkpoint; or {_START_OVER}",
+            hint=f"continue with the newest checkpoint; or {START_OVER}",
         )
 
 
@@ -130,7 +130,7 @@ def replaced_table(target: DeltaTarget) -> StateMismatchError:
     return StateMismatchError(
         f"the Delta table at {target.shown} is another one than when its pipeline was started: it was removed and "
         "created again, without the rows that were written before",
-        hint=f"restore it; or {_START_OVER}",
+        hint=f"restore it; or {START_OVER}",
     )
 
 
@@ -147,7 +147,7 @@ def read_note(text: str | None, path: str) -> StoredTable | None:
     except (TypeError, ValueError) as error:
         raise StateMismatchError(
             f"the file {path} does not say which Delta table was written",
-            hint=f"restore the checkpoint from a backup; or {_START_OVER}",
+            hint=f"restore the checkpoint from a backup; or {START_OVER}",
         ) from error
 
 

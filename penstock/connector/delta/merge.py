@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -21,10 +22,11 @@ from pyspark.sql import types as s
 
 from penstock.catalog.errors import SinkError
 from penstock.catalog.model.identifier import quoted
+from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.files.upsert_task import null_in_key
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import stored_schema, translate_errors
-from penstock.connector.delta.transaction import CONFLICTS
+from penstock.connector.delta.transaction import CONFLICTS, CommittedBatches, Transaction
 from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
@@ -142,6 +144,22 @@ def _bounds(name: str, kind: s.DataType, low: Any, high: Any, values: Any) -> st
 RETRY_DELAYS_MS = (100, 200, 400, 800, 1600, 3200, 5000)
 """Waits between the attempts at a transaction that another writer's commit got in the way of."""
 
+APPLICATION = "spark.databricks.delta.write.txnAppId"
+
+VERSION = "spark.databricks.delta.write.txnVersion"
+
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def transaction_settings(transaction: Transaction) -> dict[str, str]:
+    """Return the settings by which the next command commits `txn` and note of a transaction, or does nothing if the
+    table has that batch or a later one.
+    """
+    batch = transaction.batch
+    numbered = {APPLICATION: batch.application_id, VERSION: str(batch.batch_id)}
+    return {**numbered, USER_METADATA: transaction.note}
+
+
 _SETTINGS = {
     # what we give it is materialised already
     "spark.databricks.delta.merge.materializeSource": "none",
@@ -157,14 +175,38 @@ class Merge:
     target: DeltaTarget
     keys: tuple[str, ...]
 
-    def run(self, spark: SparkSession, frame: DataFrame, settings: Mapping[str, str]) -> None:
-        """Write the changes of `frame` in one transaction, with `settings` on `spark`, which is the frame's session.
+    def run(self, frame: DataFrame) -> None:
+        """Write the changes of a frame in one transaction.
 
         Raises SinkError for a NULL in the key, and when other writers' commits got in the way each time.
         """
+        self._run(frame, lambda merge: merge())
+
+    def run_batch(self, frame: DataFrame, batch: MicroBatch, committed: CommittedBatches) -> None:
+        """Write the changes of a batch in one transaction, unless the table has it; `committed` is the table.
+
+        Raises SinkError as `run`, and StateMismatchError as `CommittedBatches`.
+        """
+
+        def attempt(merge: Callable[[], bool]) -> None:
+            transaction = committed.begin(batch)
+            if transaction is None:
+                return
+            with configured(batch.spark, transaction_settings(transaction)):
+                done = merge()
+            if not done:
+                # another run was first since then, perhaps with other rows
+                late = committed.begin(batch)
+                assert late is None, "Delta has the batch"
+
+        self._run(frame, attempt)
+
+    def _run(self, frame: DataFrame, attempt: Callable[[Callable[[], bool]], object]) -> None:
+        """Have `attempt` merge the changes of a frame, again where commits of others are in the way."""
         columns = [(field.name, field.dataType) for field in stored_schema(self.target.table)]
+        spark = frame.sparkSession
         with (
-            configured(spark, {**_SETTINGS, **settings}),
+            configured(spark, _SETTINGS),
             _materialised(last_changes(frame, self.keys, columns)) as changes,
             translate_errors(self.target.shown),
         ):
@@ -172,21 +214,14 @@ class Merge:
             if found.without:
                 raise null_in_key(str(self.target.table.identifier), found.without)
             if found.rows:
-                self._until_done(spark, changes, found, columns)
-
-    def _until_done(
-        self,
-        spark: SparkSession,
-        changes: DataFrame,
-        found: BatchKeys,
-        columns: Sequence[tuple[str, s.DataType]],
-    ) -> None:
-        names = [name for name, _ in columns]
-        until_committed(lambda: self._merge(spark, changes, found, names), self.target.shown)
+                names = [name for name, _ in columns]
+                merge = partial(self._merge, spark, changes, found, names)
+                until_committed(lambda: attempt(merge), self.target.shown)
 
     def _merge(
         self, spark: SparkSession, changes: DataFrame, found: BatchKeys, columns: Sequence[str]
-    ) -> None:
+    ) -> bool:
+        """Merge; False where Delta passed over it, by the settings of the session."""
         same_key = [f"t.{quoted(key)} = s.{quoted(key)}" for key in self.keys]
         condition = " AND ".join([*same_key, *found.within])
         rest = [name for name in columns if name not in self.keys]
@@ -201,10 +236,11 @@ class Merge:
         if rest:
             # the first clause that fits a row takes it: no delete comes here
             merge = merge.whenMatchedUpdate(set=_assignments(rest))
-        merge.execute()
+        # one row of counts
+        return bool(merge.execute().collect())
 
 
-def until_committed(attempt: Callable[[], None], location: str) -> None:
+def until_committed(attempt: Callable[[], object], location: str) -> None:
     """Try a transaction until no commit of another writer gets in its way.
 
     Raises SinkError when one did each time, and when another run of the query has the batch.

@@ -20,17 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.catalog.errors import SinkError
+from penstock.catalog.errors import SinkError, StateMismatchError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.contract import MicroBatch
-from penstock.connector.delta.checkpoint_check import replaced_table
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import translate_errors
 from penstock.connector.delta.task_output import task_output
-from penstock.connector.delta.transaction import BehindCommits, Transaction
+from penstock.connector.delta.transaction import BehindCommits, CommittedBatches
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
 from penstock.connector.spark.internals import jvm_of
 from penstock.connector.spark.sink import task_files
@@ -68,33 +67,33 @@ def _by_instants(output: FileOutput) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncommittedFiles:
-    """The files of a batch, which tasks wrote by `output`. `table_id`: Delta's id of the table that they are for."""
+    """The files of a batch, which tasks wrote by `output`."""
 
     files: Sequence[WrittenFile]
     output: FileOutput
-    table_id: str | None = None
 
 
 def commit_files(
-    target: DeltaTarget,
+    committed: CommittedBatches,
     written: UncommittedFiles,
     batch: MicroBatch,
-    note: str,
     behind: BehindCommits,
 ) -> bool:
     """Commit files and `txn`; nothing where the table has the batch. False: the files are not what the table asks for.
 
-    Raises SinkError, StateMismatchError for another table, and Delta's errors for commits of others that conflict.
+    Raises SinkError, StateMismatchError as `CommittedBatches`, and Delta's errors for commits of others that conflict.
     """
-    files, output = written.files, written.output
+    target, files, output = committed.target, written.files, written.output
     with translate_errors(target.shown):
-        transaction = Transaction.begin(target, batch)
-        if transaction.has_batch():
+        try:
+            transaction = committed.begin(batch)
+        except StateMismatchError:
+            remove_files(written)
+            raise
+        if transaction is None:
             remove_files(written)
             return True
         form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
-        if written.table_id not in (None, form.metadata["id"]):
-            raise replaced_table(target)
         check_there(target, written)
         if differ(task_output(target, form, output.filled), output):
             return False
@@ -102,7 +101,7 @@ def commit_files(
             transaction.compact_in_commit(True)
         behind.prepare(transaction)
         actions = transaction.parsed(add_actions(written, batch.spark))
-        version = transaction.commit(actions, _counts(files), note)
+        version = transaction.commit(actions, _counts(files))
     behind.done(transaction, version, len(files))
     return True
 

@@ -1,8 +1,9 @@
 """Transactions of Delta: that of a micro-batch, which knows what the table has of the query, and that of a compaction.
 
-Used by `task_commit.py` for files of tasks, by `writer.py` for rows that Spark writes, by `compaction.py` for files
-that are put together. The batches of a table are read from its checksum: Delta's `txnVersion` computes the state of
-the table by three jobs of Spark for each commit.
+Used by `task_commit.py` for files of tasks, by `writer.py` for rows that Spark writes, by `upsert.py` and `merge.py`
+for tables with a key: they begin the transaction of a batch by `CommittedBatches`, which asks whether the table has the
+batch. `compaction.py` begins those of files that are put together. The batches of a table are read from its checksum:
+Delta's `txnVersion` computes the state of the table by three jobs of Spark for each commit.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from delta.exceptions import (
@@ -22,11 +23,14 @@ from delta.exceptions import (
     MetadataChangedException,
     ProtocolChangedException,
 )
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.commits import SinkCommit
 from penstock.connector.contract import MicroBatch
+from penstock.connector.delta.checkpoint_check import START_OVER, replaced_table
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.spark.internals import (
     java_class,
@@ -35,8 +39,12 @@ from penstock.connector.spark.internals import (
     make_active,
     scala_object,
 )
+from penstock.connector.spark.sink.micro_batch import batch_digest
 
 NONE_WRITTEN = -1
+NOTE = "penstock"
+LOOK_BACK = 100
+"""So many commits are looked at for a batch that the table has; one that lies further back is left to Delta's `txn`."""
 
 CONFLICTS = (
     ConcurrentAppendException,
@@ -80,6 +88,25 @@ def written_batch(spark: SparkSession, snapshot: Any, application: str) -> int:
         return max(versions, default=NONE_WRITTEN)
     version = snapshot.transactions().get(application)
     return int(version.get()) if version.isDefined() else NONE_WRITTEN
+
+
+def note_of(batch: MicroBatch, digest: str) -> str:
+    """Write what a commit says of its batch (Delta's userMetadata)."""
+    value = {"application": batch.application_id, "batch": batch.batch_id, "digest": digest}
+    return json.dumps({NOTE: value})
+
+
+def noted_batches(notes: Iterable[str | None], application_id: str) -> dict[int, str]:
+    """Read the digests of a query's batches, by batch id, from the notes of commits; others' are passed over."""
+    found: dict[int, str] = {}
+    for text in notes:
+        try:
+            value = json.loads(text or "{}")[NOTE]
+            if value["application"] == application_id:
+                found[int(value["batch"])] = str(value["digest"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 def begin(spark: SparkSession, location: str) -> Any:
@@ -188,23 +215,31 @@ class TableTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction(TableTransaction):
-    """The transaction of a micro-batch. Driver side, on the thread of the batch."""
+    """The transaction of a micro-batch, whose content `digest` identifies. Driver side, on the thread of the batch."""
 
     batch: MicroBatch
+    digest: str
 
     @classmethod
     def begin(cls, target: DeltaTarget, batch: MicroBatch) -> Self:
-        """Begin one on the newest version of a table."""
+        """Begin one on the newest version of a table; `CommittedBatches` does, which looks at the table first."""
         java = begin(batch.spark, target.location)
-        return cls(spark=batch.spark, batch=batch, java=java)
+        return cls(spark=batch.spark, batch=batch, java=java, digest=batch_digest(batch))
 
-    def has_batch(self) -> bool:
-        """Tell whether the table has the batch; a commit of the same query from now on is a conflict."""
+    @property
+    def note(self) -> str:
+        """What the commit says of the batch."""
+        return note_of(self.batch, self.digest)
+
+    def last_batch(self) -> int:
+        """Return the last batch of the query that the table has, NONE_WRITTEN without one.
+
+        A commit of the same query from now on is a conflict.
+        """
         application = self.batch.application_id
         # as `txnVersion` does: Delta looks for it in the commits that came in between
         self.java.readTxn().addOne(application)
-        written = written_batch(self.spark, self.java.snapshot(), application)
-        return written >= self.batch.batch_id
+        return written_batch(self.spark, self.java.snapshot(), application)
 
     def takes(self, frame: DataFrame) -> bool:
         """Tell whether rows can be written as they are: by columns of the table, each of its type.
@@ -246,9 +281,7 @@ class Transaction(TableTransaction):
         """Make each commit of another that changes rows from now on, or removes files, a conflict."""
         self.java.readWholeTable()
 
-    def commit(
-        self, files: Any, counts: Mapping[str, int], note: str, *, updates: bool = False
-    ) -> int:
+    def commit(self, files: Any, counts: Mapping[str, int], *, updates: bool = False) -> int:
         """Commit the actions of files, the batch and its note, and return the version.
 
         `counts` are what the table's history shows of it; `updates`: rows were replaced. Raises Delta's errors for
@@ -266,7 +299,7 @@ class Transaction(TableTransaction):
             mode.Update() if updates else mode.Append(),
             self.batch.application_id,
             self.batch.batch_id,
-            java_class(spark, "scala.Option").apply(note),
+            java_class(spark, "scala.Option").apply(self.note),
         )
         actions = self.parsed([{"txn": written}]).appendedAll(files)
         began_s = time.monotonic()
@@ -279,6 +312,59 @@ class Transaction(TableTransaction):
         )
         self.batch.commits.add(done)
         return version
+
+
+@dataclass(slots=True, kw_only=True)
+class CommittedBatches:
+    """The batches that one table has, and which table it is: every way to write begins the transaction of a batch here.
+
+    The thread of a batch, and that of a start.
+    """
+
+    target: DeltaTarget
+    _tables: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
+
+    def started(self, checkpoint: str, sink: str, table_id: str) -> None:
+        """Know which table a run began with, by Delta's id of it: its batches go into no other one."""
+        self._tables[checkpoint, sink] = table_id
+
+    def begin(self, batch: MicroBatch) -> Transaction | None:
+        """Begin the transaction of a batch on the newest version of the table; None where that has the batch.
+
+        Raises StateMismatchError where the table has it with another content, or is another one than at the start of
+        the run; the error of a runner that lost its lease, if it did.
+        """
+        transaction = Transaction.begin(self.target, batch)
+        table_id = transaction.metadata["id"]
+        if self._tables.get((batch.checkpoint, batch.sink), table_id) != table_id:
+            raise replaced_table(self.target)
+        last = transaction.last_batch()
+        if last < batch.batch_id:
+            return transaction
+        self._check_content(transaction, last)
+        return None
+
+    def _check_content(self, transaction: Transaction, last: int) -> None:
+        """Compare a batch with that of its number in the table, by the notes of commits, which a job of Spark reads."""
+        batch = transaction.batch
+        history = DeltaTable.forPath(batch.spark, self.target.location).history(LOOK_BACK)
+        notes = [row["userMetadata"] for row in history.select("userMetadata").collect()]
+        there = noted_batches(notes, batch.application_id).get(batch.batch_id)
+        # earlier versions noted nothing; Spark plans no batch before one that was committed
+        if there == transaction.digest or (there is None and last == batch.batch_id):
+            return
+        batch.check_lease()
+        if there is None:
+            raise StateMismatchError(
+                f"the Delta table at {self.target.shown} has batch {last} of this query, and its checkpoint is only at "
+                f"batch {batch.batch_id}: another run writes the table with a copy of the checkpoint",
+                hint=f"stop the other run, and go on with the newest checkpoint; or {START_OVER}",
+            )
+        raise StateMismatchError(
+            f"the Delta table at {self.target.shown} has batch {batch.batch_id} of this query, with other rows than "
+            "the checkpoint has for it now",
+            hint="put the newest checkpoint and the former query back, or start over with another checkpoint",
+        )
 
 
 def _fields(action: Any, name: str) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from penstock.catalog.errors import SinkError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import PrimaryKey
 from penstock.connector.contract import MicroBatch
-from penstock.connector.delta.checkpoint_check import replaced_table
 from penstock.connector.delta.files.deletion_vector import DamagedVectorError, VectorFolder
 from penstock.connector.delta.files.file_keys import (
     FileKeys,
@@ -58,7 +57,7 @@ from penstock.connector.delta.task_commit import (
     for_session,
 )
 from penstock.connector.delta.task_output import upsert_output, upserts_by
-from penstock.connector.delta.transaction import BehindCommits, Transaction
+from penstock.connector.delta.transaction import BehindCommits, CommittedBatches, Transaction
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.connector.spark.session import configured
@@ -98,13 +97,11 @@ class UpsertForm:
 class Upserts:
     """The upserts of this process into one table. The thread of the batch.
 
-    `ahead`: has keys of files that are put together beside the batches. `table_id`: Delta's id of the table, since the
-    start of the run or the first batch.
+    `committed` is the table. `ahead`: has keys of files that are put together beside the batches.
     """
 
-    target: DeltaTarget
+    committed: CommittedBatches
     ahead: KeysAhead = field(default_factory=KeysAhead)
-    table_id: str | None = field(default=None, init=False)
     _form: UpsertForm | WrittenByEngine | None = field(default=None, init=False)
     _form_text: str = field(default="", init=False)
     _logged: str | None = field(default="", init=False)
@@ -112,28 +109,30 @@ class Upserts:
     _index: KeyIndex | None = field(default=None, init=False)
     _index_of: tuple[str, tuple[KeyField, ...]] | None = field(default=None, init=False)
 
-    def write(self, frame: DataFrame, batch: MicroBatch, note: str, behind: BehindCommits) -> bool:
+    @property
+    def target(self) -> DeltaTarget:
+        """The table."""
+        return self.committed.target
+
+    def write(self, frame: DataFrame, batch: MicroBatch, behind: BehindCommits) -> bool:
         """Write the changes of a batch in one commit; False where they have to be merged, and nothing is done.
 
         Raises SinkError for a NULL in the key and for a row that the table does not take, and when other writers'
-        commits got in the way each time; StateMismatchError where another table is in the place of the one before.
+        commits got in the way each time; StateMismatchError as `CommittedBatches`.
         """
         try:
-            return self._write(frame, batch, note, behind)
+            return self._write(frame, batch, behind)
         except BaseException:
             # it may lack the keys of files that it counts as known
             self._index = None
             raise
 
-    def _write(self, frame: DataFrame, batch: MicroBatch, note: str, behind: BehindCommits) -> bool:
+    def _write(self, frame: DataFrame, batch: MicroBatch, behind: BehindCommits) -> bool:
         with translate_errors(self.target.shown), configured(batch.spark, _SETTINGS):
-            transaction = Transaction.begin(self.target, batch)
-            if transaction.has_batch():
+            transaction = self.committed.begin(batch)
+            if transaction is None:
                 discard_batch(frame)
                 return True
-            if self.table_id not in (None, transaction.metadata["id"]):
-                raise replaced_table(self.target)
-            self.table_id = transaction.metadata["id"]
             form = self._form_of(transaction)
             if isinstance(form, WrittenByEngine):
                 self._log_change(form.reason)
@@ -152,9 +151,7 @@ class Upserts:
                 return True
             reach("files-written")
             batch.check_lease()
-            _Commit(upserts=self, form=form, batch=batch, note=note, behind=behind).run(
-                transaction, changes
-            )
+            _Commit(upserts=self, form=form, batch=batch, behind=behind).run(transaction, changes)
             return True
 
     # --- what is written ---
@@ -311,13 +308,8 @@ class Upserts:
             self._index.add(one.path, one.keys, one.positions)
 
     def refollow(self, transaction: Transaction, form: UpsertForm) -> None:
-        """Know the files of a later snapshot. Raises SinkError where the table is no longer what the files are for.
-
-        Raises StateMismatchError where another table is in its place.
-        """
+        """Know the files of a later snapshot. Raises SinkError where the table is no longer what the files are for."""
         found = self._form_of(transaction)
-        if transaction.metadata["id"] != form.table_id:
-            raise replaced_table(self.target)
         if isinstance(found, WrittenByEngine) or differ(found.output, form.output):
             raise SinkError(
                 f"the Delta table at {self.target.shown} was changed while a batch was written",
@@ -357,7 +349,6 @@ class _Commit:
     upserts: Upserts
     form: UpsertForm
     batch: MicroBatch
-    note: str
     behind: BehindCommits
 
     @property
@@ -366,9 +357,7 @@ class _Commit:
 
     def run(self, transaction: Transaction, changes: WrittenChanges) -> None:
         """Commit, to later snapshots where others' commits are in the way."""
-        written = UncommittedFiles(
-            files=changes.files, output=self.form.output, table_id=self.form.table_id
-        )
+        written = UncommittedFiles(files=changes.files, output=self.form.output)
         check_there(self._target, written)
         adds = [action["add"] for action in add_actions(written, self.batch.spark)]
         new = self.upserts.read_new(self.form, adds)
@@ -380,8 +369,8 @@ class _Commit:
             with self.behind.alone():
                 begun = first.pop() if first else None
                 if begun is None or self._overtaken(begun):
-                    begun = Transaction.begin(self._target, self.batch)
-                    if begun.has_batch():
+                    begun = self.upserts.committed.begin(self.batch)
+                    if begun is None:
                         # another run has it, or this one, whose commit was taken for a conflict: the files are left
                         # for VACUUM
                         return
@@ -418,7 +407,7 @@ class _Commit:
             "numOutputRows": sum(file.rows for file in written.files),
             "numOutputBytes": sum(file.size_bytes for file in written.files),
         }
-        return transaction.commit(transaction.parsed(actions), counts, self.note, updates=True)
+        return transaction.commit(transaction.parsed(actions), counts, updates=True)
 
     def _changed_and_there(self, keys: KeyDigests) -> list[dict[str, Any]]:
         """Delete the rows of some keys. Raises the error of a runner that is none any more, and SinkError.

@@ -2,9 +2,11 @@
 
 The argument: rows and `txn` (query, batch number) are one commit, and Delta takes no second one of the same number.
 - A driver that dies before the commit leaves nothing that readers see; after it, the batch that is run again is passed.
-- A commit notes the digest of its batch, by which a replay of other content is refused, which Delta alone would pass.
+- A commit notes the digest of its batch, by which a batch of other content is refused, which Delta alone would pass:
+  each commit of a batch begins in `CommittedBatches` (`transaction.py`), which looks for both.
 - Spark's own Delta sink, which earlier versions had for plain appends, commits the same `txn`, without a note.
-- A table that was replaced or restored is found when a query starts (`checkpoint_check.py`).
+- A table that was replaced or restored is found when a query starts (`checkpoint_check.py`), one that is replaced
+  under a running query by its next batch.
 OPTIMIZE runs when it is due.
 """
 
@@ -13,8 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import MicroBatch, SinkSettings
 from penstock.connector.delta.checkpoint_check import (
     CheckpointProgress,
@@ -56,7 +56,12 @@ from penstock.connector.delta.task_commit import (
     remove_files,
 )
 from penstock.connector.delta.task_output import decide_new
-from penstock.connector.delta.transaction import NONE_WRITTEN, Transaction, written_batch
+from penstock.connector.delta.transaction import (
+    LOOK_BACK,
+    NONE_WRITTEN,
+    CommittedBatches,
+    written_batch,
+)
 from penstock.connector.delta.upsert import Upserts, log_way
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput
@@ -64,78 +69,11 @@ from penstock.connector.spark.hadoop_files import list_names, read_text, replace
 from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import (
-    batch_digest,
     discard_batch,
     micro_batch_query,
     saved_query_id,
 )
-from penstock.connector.spark.sink.task_files import collect_files, count_rows
-
-NOTE = "penstock"
-LOOK_BACK = 100
-"""So many commits are looked at when a query begins; a batch that lies further back is left to Delta's `txn`."""
-
-
-def note_of(batch: MicroBatch, digest: str) -> str:
-    """Write what a commit says of its batch (Delta's userMetadata)."""
-    value = {"application": batch.application_id, "batch": batch.batch_id, "digest": digest}
-    return json.dumps({NOTE: value})
-
-
-def noted_batches(notes: Iterable[str | None], application_id: str) -> dict[int, str]:
-    """Read the digests of a query's batches, by batch id, from the notes of commits; others' are passed over."""
-    found: dict[int, str] = {}
-    for text in notes:
-        try:
-            value = json.loads(text or "{}")[NOTE]
-            if value["application"] == application_id:
-                found[int(value["batch"])] = str(value["digest"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
-@dataclass(slots=True)
-class CommittedBatches:
-    """The batches of this process's queries that one table is known to hold: digests by application id and batch."""
-
-    _known: dict[str, dict[int, str]] = field(default_factory=dict)
-
-    @contextmanager
-    def writing(self, target: DeltaTarget, batch: MicroBatch) -> Iterator[str | None]:
-        """Surround the writing of a batch: yields its digest, or None if the table has the batch.
-
-        Raises StateMismatchError when the table has it with another content.
-        """
-        digest = batch_digest(batch)
-        # what a failure leaves behind is in the table or not: look again
-        known = self._known.pop(batch.application_id, None)
-        if known is None:
-            known = _in_history(target, batch)
-        there = known.get(batch.batch_id)
-        if there not in (None, digest):
-            raise StateMismatchError(
-                f"the Delta table at {target.shown} has batch {batch.batch_id} of this query, with other rows than "
-                "the checkpoint has for it now",
-                hint="put the newest checkpoint and the former query back, or start over with another checkpoint",
-            )
-        yield None if there is not None else digest
-        known[batch.batch_id] = digest
-        self._known[batch.application_id] = {
-            number: of for number, of in known.items() if number >= batch.batch_id
-        }
-
-
-def _in_history(target: DeltaTarget, batch: MicroBatch) -> dict[int, str]:
-    """Read the digests of a query's newest batches, by a job of Spark: only of a table that has the batch by `txn`."""
-    with translate_errors(target.shown):
-        snapshot = _newest_snapshot(batch.spark, target)
-        if written_batch(batch.spark, snapshot, batch.application_id) < batch.batch_id:
-            return {}
-        history = DeltaTable.forPath(batch.spark, target.location).history(LOOK_BACK)
-        notes = [row["userMetadata"] for row in history.select("userMetadata").collect()]
-    return noted_batches(notes, batch.application_id)
-
+from penstock.connector.spark.sink.task_files import collect_files
 
 log = logging.getLogger(__name__)
 
@@ -175,20 +113,6 @@ def _last_optimize_ms(table: DeltaTable) -> int | None:
     found = done.agg((F.unix_millis(F.current_timestamp()) - newest).alias("age")).collect()
     age: int | None = found[0]["age"]
     return age
-
-
-APPLICATION = "spark.databricks.delta.write.txnAppId"
-
-VERSION = "spark.databricks.delta.write.txnVersion"
-
-USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-
-
-def transaction_settings(application_id: str, version: int, note: str) -> dict[str, str]:
-    """Return the settings by which the next command commits `txn(application_id, version)`, or does nothing if the
-    table has that version or a later one; `note` becomes the commit's userMetadata.
-    """
-    return {APPLICATION: application_id, VERSION: str(version), USER_METADATA: note}
 
 
 def check_resumes(
@@ -289,16 +213,17 @@ class DeltaWriter:
     merges: str | None = None
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
-    _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
+    _committed: CommittedBatches = field(init=False, compare=False, repr=False)
     _changed: set[str] = field(default_factory=set, compare=False, repr=False)
     behind: UpkeepBehind = field(init=False, compare=False, repr=False)
     _upserts: Upserts = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Begin without anything to do behind batches."""
-        ahead = KeysAhead()
+        ahead, committed = KeysAhead(), CommittedBatches(target=self.target)
+        object.__setattr__(self, "_committed", committed)
         object.__setattr__(self, "behind", UpkeepBehind(target=self.target, keys=ahead))
-        object.__setattr__(self, "_upserts", Upserts(target=self.target, ahead=ahead))
+        object.__setattr__(self, "_upserts", Upserts(committed=committed, ahead=ahead))
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
@@ -325,11 +250,7 @@ class DeltaWriter:
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
     ) -> None:
-        """Check that the table is the one that the checkpoint was written with."""
-        self._resumed(spark, checkpoint, sink, notes=notes)
-
-    def _resumed(self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool) -> str:
-        """Check as `check_resumes` does, and return Delta's id of the table."""
+        """Check that the table is the one that the checkpoint was written with; batches of it go into no other one."""
         if not exists(self.target, spark):
             raise lost_table(self.target)
         table_id = check_resumes(
@@ -340,8 +261,7 @@ class DeltaWriter:
             commits_empty=self._merge is None,
             notes=notes,
         )
-        self._upserts.table_id = table_id
-        return table_id
+        self._committed.started(checkpoint, sink, table_id)
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""
@@ -351,52 +271,36 @@ class DeltaWriter:
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch in one commit, unless the table has it already.
 
-        Raises StateMismatchError for a batch that the table has with another content.
+        Raises StateMismatchError for a batch that the table has with another content, and for a table that is another
+        one than at the start.
         """
-        with (
-            self._written.writing(self.target, batch) as digest,
-            configured(batch.spark, self.upkeep.stream_settings),
-        ):
-            if digest is not None:
-                self._write_batch(frame, batch, note_of(batch, digest))
-            else:
-                discard_batch(frame)
+        with configured(batch.spark, self.upkeep.stream_settings):
+            self._write_batch(frame, batch)
             self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
 
     def start_files(
         self, files: DataFrame, settings: SinkSettings, output: FileOutput
     ) -> StreamingQuery:
         """Start committing the files of tasks. Raises as `start`."""
-        table_id = self._resumed(files.sparkSession, settings.checkpoint, "", notes=True)
+        self.check_resumes(files.sparkSession, settings.checkpoint, "")
         return micro_batch_query(
-            files, settings, lambda rows, batch: self.write_files(rows, batch, output, table_id)
+            files, settings, lambda rows, batch: self.write_files(rows, batch, output)
         )
 
-    def write_files(
-        self, files: DataFrame, batch: MicroBatch, output: FileOutput, table_id: str | None = None
-    ) -> None:
+    def write_files(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
         """Commit the files that tasks write for a micro-batch, unless the table has it already.
 
-        Raises StateMismatchError for a batch that the table has with another content, and for a table that is another
-        one than `table_id` by now; SinkError where a file is gone.
+        Raises StateMismatchError as `write_batch`; SinkError where a file is gone.
         """
-        with (
-            self._written.writing(self.target, batch) as digest,
-            configured(batch.spark, self.upkeep.stream_settings),
-        ):
-            if digest is not None:
-                written = UncommittedFiles(
-                    files=collect_files(files), output=output, table_id=table_id
-                )
-                self._write_files(written, batch, note_of(batch, digest))
-            else:
-                count_rows(files)
+        with configured(batch.spark, self.upkeep.stream_settings):
+            written = UncommittedFiles(files=collect_files(files), output=output)
+            self._write_files(written, batch)
             self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
 
-    def _write_files(self, written: UncommittedFiles, batch: MicroBatch, note: str) -> None:
+    def _write_files(self, written: UncommittedFiles, batch: MicroBatch) -> None:
         reach("files-written")
         batch.check_lease()
-        if commit_files(self.target, written, batch, note, self.behind):
+        if commit_files(self._committed, written, batch, self.behind):
             return
         if batch.application_id not in self._changed:
             self._changed.add(batch.application_id)
@@ -405,7 +309,7 @@ class DeltaWriter:
                 "started again",
                 self.target.shown,
             )
-        self._append(read_files(written, batch), batch, note)
+        self._append(read_files(written, batch), batch)
         remove_files(written)
 
     def write(self, frame: DataFrame) -> None:
@@ -414,24 +318,23 @@ class DeltaWriter:
             if self._merge is None:
                 frame.write.format("delta").mode("append").save(self.target.location)
             else:
-                self._merge.run(frame.sparkSession, frame, {})
+                self._merge.run(frame)
 
-    def _write_batch(self, frame: DataFrame, batch: MicroBatch, note: str) -> None:
+    def _write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         if self._merge is None:
-            self._append(frame, batch, note)
-        elif not (self.merges is None and self._upserts.write(frame, batch, note, self.behind)):
-            settings = transaction_settings(batch.application_id, batch.batch_id, note)
-            self._merge.run(batch.spark, frame, settings)
+            self._append(frame, batch)
+        elif not (self.merges is None and self._upserts.write(frame, batch, self.behind)):
+            self._merge.run_batch(frame, batch, self._committed)
 
     @property
     def _merge(self) -> Merge | None:
         key = self.target.table.schema.primary_key
         return None if key is None else Merge(target=self.target, keys=key.columns)
 
-    def _append(self, frame: DataFrame, batch: MicroBatch, note: str) -> None:
+    def _append(self, frame: DataFrame, batch: MicroBatch) -> None:
         with translate_errors(self.target.shown):
-            transaction = Transaction.begin(self.target, batch)
-            if transaction.has_batch():
+            transaction = self._committed.begin(batch)
+            if transaction is None:
                 discard_batch(frame)
                 return
             if transaction.takes(frame):
@@ -439,9 +342,10 @@ class DeltaWriter:
                 added = files.size()
                 self.behind.prepare(transaction)
                 counts = {"numAddedFiles": added, "numRemovedFiles": 0}
-                version = transaction.commit(files, counts, note)
+                version = transaction.commit(files, counts)
                 self.behind.done(transaction, version, added)
                 return
-            writer = frame.write.format("delta").mode("append").option("userMetadata", note)
+            writer = frame.write.format("delta").mode("append")
+            writer = writer.option("userMetadata", transaction.note)
             writer = writer.option("txnAppId", batch.application_id)
             writer.option("txnVersion", batch.batch_id).save(self.target.location)

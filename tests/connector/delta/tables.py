@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import AvailableNow, SinkSettings
+from penstock.connector.spark.internals import java_class, java_session
 from tests.catalog.examples import columns, identifier
 
 
@@ -41,3 +42,10 @@ def run_to_end(checkpoint: Path, name: str = "test") -> SinkSettings:
 def rows(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
     """All rows of a Delta table, sorted."""
     return sorted(tuple(row) for row in spark.read.format("delta").load(str(path)).collect())
+
+
+def forget(spark: SparkSession, path: Path) -> None:
+    """Have Delta read a table again from its log."""
+    java_class(spark, "org.apache.spark.sql.delta.DeltaLog").invalidateCache(
+        java_session(spark), java_class(spark, "org.apache.hadoop.fs.Path")(str(path))
+    )

@@ -25,9 +25,9 @@ from penstock.connector.delta.files.rewriting import Rewriting
 from penstock.connector.delta.files.small_files import SmallFile
 from penstock.connector.file_output import FileColumn, FileOutput
 from penstock.connector.spark.files.parquet_file import fitted
-from penstock.connector.spark.internals import java_class, java_session
+from penstock.connector.spark.internals import java_session
 from penstock.connector.spark.session import configured
-from tests.connector.delta.tables import delta_table, rows
+from tests.connector.delta.tables import delta_table, forget, rows
 from tests.connector.delta.test_connector import prepared
 from tests.connector.delta.test_merge import actions
 from tests.connector.delta.test_writer import operations
@@ -433,13 +433,6 @@ def test_a_file_that_cannot_be_read_stops_no_other_compaction(
     assert operations(stream.path).count("OPTIMIZE") == 2
     assert len(left) == 1 + 1 + 1
     assert sum(broken.name in each for each in left) == 1
-
-
-def forget(spark: SparkSession, path: Path) -> None:
-    """Have Delta read a table anew."""
-    java_class(spark, "org.apache.spark.sql.delta.DeltaLog").invalidateCache(
-        java_session(spark), java_class(spark, "org.apache.hadoop.fs.Path")(str(path))
-    )
 
 
 def test_a_file_of_another_form_is_left_as_it_is() -> None:

@@ -29,7 +29,7 @@ from penstock.connector.contract import Continuous, EngineSource, Sink, SinkSett
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.table import stored_schema
 from penstock.connector.spark.types import spark_schema
-from tests.connector.delta.tables import commented, delta_table, rows, run_to_end
+from tests.connector.delta.tables import commented, delta_table, forget, rows, run_to_end
 from tests.connector.delta.test_definition import EVERY_TYPE
 
 
@@ -418,6 +418,33 @@ def test_a_copy_of_a_checkpoint_that_the_table_is_ahead_of_is_refused(
     append(spark, tmp_path, "checkpoint")
 
     assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_a_table_that_is_made_again_under_a_query_ends_it(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None], key: tuple[str, ...]
+) -> None:
+    """By its next batch: it lacks the rows of those before."""
+    feed(1)
+    table = delta_table(columns={"id": "BIGINT NOT NULL"}, key=key)
+    sink = prepared(spark, table, tmp_path)
+    query = sink.start(
+        spark.readStream.format("delta").load(str(tmp_path / "feed")),
+        SinkSettings(
+            checkpoint=str(tmp_path / "checkpoint"),
+            query_name="again",
+            trigger=Continuous(interval_ms=10),
+        ),
+    )
+    query.processAllAvailable()
+    shutil.rmtree(tmp_path / "orders")
+    forget(spark, tmp_path / "orders")
+    prepared(spark, table, tmp_path)
+    feed(2)
+    with pytest.raises(StreamingQueryException, match="was removed and created again"):
+        query.processAllAvailable()
+
+    assert rows(spark, tmp_path / "orders") == []
 
 
 def append(spark: SparkSession, folder: Path, checkpoint: str, key: tuple[str, ...] = ()) -> None:

@@ -59,7 +59,9 @@ class Upserted:
 
     def opened(self) -> DeltaWriter:
         """Another writer of the table, as that of a process that begins."""
-        return self.sink.writer
+        writer = self.sink.writer
+        writer.check_resumes(self.spark, str(self.folder / "checkpoint"), "", notes=False)
+        return writer
 
     def frame(self, changes: Iterable[Change]) -> DataFrame:
         given = [
@@ -334,6 +336,28 @@ def test_another_run_of_the_query_loses_the_race(
     orders.check()
     orders.replay(1, (1, "mine"))
     assert orders.version == 2
+
+
+@pytest.mark.parametrize("when", ["files-written", "positions-known"])
+def test_another_run_with_other_rows_is_noticed_where_the_commit_is_tried_again(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Of a copy of the checkpoint: the number of the batch alone says nothing."""
+    orders.write((1, "a"), (2, "b"))
+    other = orders.opened()
+
+    def overtake() -> None:
+        # a conflict of another kind first: that of two batches ends the attempts
+        orders.sql("UPDATE {t} SET v = 'theirs' WHERE id = 2")
+        batch = micro_batch(orders.spark, orders.folder / "copy", 1, offsets="of the copy")
+        other.write_batch(orders.frame([(3, "copy")]).coalesce(1), batch)
+
+    during(monkeypatch, when, overtake)
+    with pytest.raises(StateMismatchError, match="has batch 1 of this query, with other rows"):
+        orders.replay(1, (1, "mine"), (2, None))
+
+    orders.model |= {2: "theirs", 3: "copy"}
+    orders.check()
 
 
 def test_a_failure_before_the_commit_leaves_nothing(

@@ -21,8 +21,7 @@ from penstock.connector.delta import upsert
 from penstock.connector.delta.files.file_keys import FileKeys
 from penstock.connector.delta.transaction import CONFLICTS
 from penstock.connector.spark.session import configured
-from tests.connector.delta.tables import delta_table, rows
-from tests.connector.delta.test_compaction import forget
+from tests.connector.delta.tables import delta_table, forget, rows
 from tests.connector.delta.test_upsert import THREE, Upserted
 from tests.connector.spark.micro_batches import micro_batch
 

@@ -1,58 +1,19 @@
-"""What commits say of the batches in them."""
+"""The size of files that a writer leaves, and OPTIMIZE."""
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
-from penstock.connector.delta.transaction import Transaction
-from penstock.connector.delta.writer import Optimizer, note_of, noted_batches
+from penstock.connector.delta.writer import Optimizer
 from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
-from tests.connector.delta.tables import delta_table, rows, run_to_end
-from tests.connector.delta.test_connector import commits, prepared, sink_of
-from tests.connector.spark.micro_batches import micro_batch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-def batch(number: int, query: str = "q", sink: str = "") -> MicroBatch:
-    spark = cast("SparkSession", None)  # not asked for anything
-    return MicroBatch(spark=spark, checkpoint="c", query_id=query, batch_id=number, sink=sink)
-
-
-def test_notes_are_read_as_they_were_written() -> None:
-    """Those of the query and its sink; the others are somebody else's."""
-    notes = [
-        note_of(batch(7), "d7"),
-        note_of(batch(8), "d8"),
-        note_of(batch(9, query="other"), "x"),
-        note_of(batch(7, sink="second"), "s7"),
-    ]
-
-    assert noted_batches(notes, "q") == {7: "d7", 8: "d8"}
-    assert noted_batches(notes, "q/second") == {7: "s7"}
-
-
-def test_other_notes_are_passed_over() -> None:
-    """Anybody may write anything into a commit."""
-    notes = [None, "", "by hand", "[]", "7", "{}", json.dumps({"penstock": 3})]
-    notes.append(json.dumps({"penstock": {"application": "q", "batch": "x", "digest": 1}}))
-
-    assert noted_batches(notes, "q") == {}
-
-
-# --- size of files, and OPTIMIZE when it is due ---
-
+from tests.connector.delta.tables import delta_table, run_to_end
+from tests.connector.delta.test_connector import commits, prepared
 
 HOUR_MS = 3_600_000
 
@@ -168,60 +129,3 @@ def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Pat
         sink.write(spark.range(100, numPartitions=8))
 
     assert sum("add" in action for action in commits(tmp_path / "orders")) == 1
-
-
-# --- which batches a table has ---
-
-
-@pytest.mark.parametrize("listed", [True, False])
-def test_a_batch_that_the_table_has_is_passed_over(
-    spark: SparkSession, tmp_path: Path, listed: bool
-) -> None:
-    """By the checksum of the last commit; by Delta's own count where that lists no batches."""
-    table = delta_table(columns={"id": "BIGINT"})
-    most = {} if listed else {"spark.databricks.delta.setTransactionsInCrc.maxAllowed": "0"}
-    with configured(spark, most):
-        sink = prepared(spark, table, tmp_path)
-        for number in (0, 1, 1):
-            # another process, which has to look
-            again = sink_of(table, tmp_path)
-            again.write_batch(spark.range(number, number + 1), micro_batch(spark, tmp_path, number))
-        sums = sorted((tmp_path / "orders" / "_delta_log").glob("*.crc"))
-        newest = json.loads(sums[-1].read_text())
-
-    assert sink is not again
-    assert ("setTransactions" in newest) is listed
-    assert rows(spark, tmp_path / "orders") == [(0,), (1,)]
-
-
-def test_a_batch_that_another_runner_commits_meanwhile_is_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """As Delta does it for a transaction that asked for the batches of the same query."""
-    table = delta_table(columns={"id": "BIGINT"})
-    prepared(spark, table, tmp_path)
-    target = DeltaTarget(table=table, location=str(tmp_path / "orders"))
-    one = micro_batch(spark, tmp_path, 0)
-    slow = Transaction.begin(target, one)
-    assert not slow.has_batch()
-    files = slow.write(spark.range(5))
-    sink_of(table, tmp_path).write_batch(spark.range(5), one)
-
-    with pytest.raises(PySparkException, match="DELTA_CONCURRENT_TRANSACTION"):
-        slow.commit(files, {"numAddedFiles": 1}, "")
-    assert rows(spark, tmp_path / "orders") == [(number,) for number in range(5)]
-
-
-def test_rows_that_are_not_the_tables_are_left_to_deltas_own_writer(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A column that the table lost, one of another type: what is not checked there would be in its files."""
-    table = delta_table(columns={"id": "BIGINT", "name": "STRING"})
-    prepared(spark, table, tmp_path)
-    target = DeltaTarget(table=table, location=str(tmp_path / "orders"))
-    transaction = Transaction.begin(target, micro_batch(spark, tmp_path, 0))
-
-    assert transaction.takes(spark.range(1).selectExpr("'a' AS name", "id"))
-    assert transaction.takes(spark.range(1))
-    assert not transaction.takes(spark.range(1).selectExpr("CAST(id AS INT) AS id"))
-    assert not transaction.takes(spark.range(1).selectExpr("id", "id AS other"))
