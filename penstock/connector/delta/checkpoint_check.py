@@ -2,8 +2,9 @@
 
 A table that was dropped and created again lacks what was written before; one restored from an older copy lacks
 the last part. A batch shows neither: the query would continue after missing rows. So the first start notes the
-table in the checkpoint (Delta's id of it, which a copy keeps), and each start notes its version. `writer.py`
-asks Spark, which reads every file system, and writes the notes.
+table in the checkpoint (Delta's id of it, which a copy keeps), and each start notes its version, of upserts a run
+does now and then, too. Of appends each batch is in the table, also one without rows. `writer.py` asks Spark, which
+reads every file system, and writes the notes.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def compare_with_checkpoint(
     """Compare a table with what the checkpoint knows of it. Raises StateMismatchError.
 
     A batch of this query which the checkpoint has not planned would be passed over by Delta, whatever its rows are
-    now. Spark plans a batch before it writes it, so none of this can come of a crash.
+    now. Spark plans a batch before it writes it, so none of this can come of a crash. `commits_empty`: a batch without
+    rows is a commit, too.
     """
     recreated = commits_empty and found.version == 0
     another = known is not None and known.id != found.id
@@ -101,7 +103,14 @@ def compare_with_checkpoint(
     if known is not None and not another and found.version < known.version:
         raise StateMismatchError(
             f"the Delta table at {shown} is at version {found.version}, and was at {known.version} when its pipeline "
-            "was last started: it is an older copy",
+            "last noted it: it is an older copy",
+            hint=f"put the newest one back; or {START_OVER}",
+        )
+    lacks = found.written is not None and found.written < (progress.committed or 0)
+    if commits_empty and lacks:
+        raise StateMismatchError(
+            f"the Delta table at {shown} has batch {found.written} of this query as its last one, but its pipeline has "
+            f"committed batch {progress.committed}: it is an older copy",
             hint=f"put the newest one back; or {START_OVER}",
         )
     planned = -1 if progress.planned is None else progress.planned

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -140,8 +141,45 @@ def check_resumes(
     known = read_note(read_text(spark, path), path)
     compare_with_checkpoint(known, found, progress, target.shown, commits_empty=commits_empty)
     if notes:
-        replace_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
+        _note(spark, path, table_id=found.id, version=found.version)
     return found.id
+
+
+NOTED_EVERY_S = 60
+"""How often a run notes how far its table is: an older copy that is younger than a note is not recognised."""
+
+
+@dataclass(slots=True, kw_only=True)
+class NotedVersions:
+    """Notes in checkpoints how far a table is whose batches are not all commits.
+
+    `clock` returns seconds that only grow.
+    """
+
+    target: DeltaTarget
+    clock: Callable[[], float] = time.monotonic
+    _runs: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict, init=False)
+
+    def started(self, checkpoint: str, sink: str, table_id: str) -> None:
+        """Know that a start has noted the table."""
+        self._runs[checkpoint, sink] = table_id, self.clock() + NOTED_EVERY_S
+
+    def note_if_due(self, batch: MicroBatch) -> None:
+        """Note the version of the table behind a batch, where the last note of the run is old."""
+        run = (batch.checkpoint, batch.sink)
+        table_id, due_s = self._runs.get(run, ("", math.inf))
+        if self.clock() < due_s:
+            return
+        snapshot = _newest_snapshot(batch.spark, self.target)
+        # another table by now: the next batch finds that, or the next start by this note
+        if snapshot.metadata().id() == table_id:
+            path = f"{batch.checkpoint}/{note_path(self.target, batch.sink)}"
+            _note(batch.spark, path, table_id=table_id, version=snapshot.version())
+        self._runs[run] = table_id, self.clock() + NOTED_EVERY_S
+
+
+def _note(spark: SparkSession, path: str, *, table_id: str, version: int) -> None:
+    replace_text(spark, path, json.dumps({"id": table_id, "version": version}))
 
 
 def _newest_snapshot(spark: SparkSession, target: DeltaTarget) -> Any:
@@ -214,6 +252,7 @@ class DeltaWriter:
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
     _committed: CommittedBatches = field(init=False, compare=False, repr=False)
+    _noted: NotedVersions = field(init=False, compare=False, repr=False)
     _changed: set[str] = field(default_factory=set, compare=False, repr=False)
     behind: UpkeepBehind = field(init=False, compare=False, repr=False)
     _upserts: Upserts = field(init=False, compare=False, repr=False)
@@ -222,6 +261,7 @@ class DeltaWriter:
         """Begin without anything to do behind batches."""
         ahead, committed = KeysAhead(), CommittedBatches(target=self.target)
         object.__setattr__(self, "_committed", committed)
+        object.__setattr__(self, "_noted", NotedVersions(target=self.target))
         object.__setattr__(self, "behind", UpkeepBehind(target=self.target, keys=ahead))
         object.__setattr__(self, "_upserts", Upserts(committed=committed, ahead=ahead))
 
@@ -262,6 +302,8 @@ class DeltaWriter:
             notes=notes,
         )
         self._committed.started(checkpoint, sink, table_id)
+        if notes and self._merge is not None:
+            self._noted.started(checkpoint, sink, table_id)
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""
@@ -276,6 +318,7 @@ class DeltaWriter:
         """
         with configured(batch.spark, self.upkeep.stream_settings):
             self._write_batch(frame, batch)
+            self._noted.note_if_due(batch)
             self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
 
     def start_files(

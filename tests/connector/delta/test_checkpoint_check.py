@@ -47,6 +47,11 @@ def test_a_new_query_takes_any_table() -> None:
     check(KNOWN, StoredTable(id="b", version=0), nothing, commits_empty=True)
 
 
+def test_a_keyed_table_whose_last_batches_had_no_rows_is_gone_on_with() -> None:
+    """A batch without rows is no commit there."""
+    check(KNOWN, StoredTable(id="a", version=9, written=3), GOING_ON, commits_empty=False)
+
+
 def test_a_keyed_table_that_got_no_row_yet_is_still_at_its_first_version() -> None:
     """A batch without rows is no commit there."""
     check(
@@ -68,6 +73,11 @@ def test_a_keyed_table_that_got_no_row_yet_is_still_at_its_first_version() -> No
         ),
         (StoredTable(id="a", version=3), GOING_ON, "is at version 3, and was at 4"),
         (StoredTable(id="a", version=9, written=8), GOING_ON, "is only at batch 7"),
+        (
+            StoredTable(id="a", version=9, written=3),
+            GOING_ON,
+            "has batch 3 of this query as its last one, but its pipeline has committed batch 6",
+        ),
         (
             StoredTable(id="a", version=9, written=0),
             CheckpointProgress(planned=None, committed=None),

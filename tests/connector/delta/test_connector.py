@@ -420,6 +420,42 @@ def test_a_copy_of_a_checkpoint_that_the_table_is_ahead_of_is_refused(
     assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
 
 
+def test_an_older_copy_of_a_table_that_lacks_committed_batches_is_refused(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """Also one that is newer than the last start: each batch is a commit, of whatever rows."""
+    feed(1)
+    append(spark, tmp_path, "checkpoint")
+    shutil.copytree(tmp_path / "orders", tmp_path / "backup")
+    feed(2)
+    append(spark, tmp_path, "checkpoint")
+    shutil.rmtree(tmp_path / "orders")
+    shutil.copytree(tmp_path / "backup", tmp_path / "orders")
+    forget(spark, tmp_path / "orders")
+    feed(3)
+    with pytest.raises(StateMismatchError, match="has batch 0 of this query as its last one"):
+        append(spark, tmp_path, "checkpoint")
+
+    assert rows(spark, tmp_path / "orders") == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["id", "ID"])
+def test_batches_without_rows_are_commits(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None], name: str
+) -> None:
+    """Also those of Delta's own writer, which takes other columns: a start compares the last one with the checkpoint."""
+    sink = prepared(spark, delta_table(columns={"id": "BIGINT"}), tmp_path)
+    for number in (1, 2, 3):
+        feed(number)
+        frame = spark.readStream.format("delta").load(str(tmp_path / "feed")).where("id < 2")
+        frame = frame.selectExpr(f"id AS {name}")
+        sink.start(frame, run_to_end(tmp_path / "checkpoint")).awaitTermination()
+    found = [action["txn"] for action in commits(tmp_path / "orders") if "txn" in action]
+
+    assert [one["version"] for one in found] == [0, 1, 2]  # type: ignore[index]
+    assert rows(spark, tmp_path / "orders") == [(1,)]
+
+
 @pytest.mark.parametrize("key", [(), ("id",)])
 def test_a_table_that_is_made_again_under_a_query_ends_it(
     spark: SparkSession, tmp_path: Path, feed: Callable[..., None], key: tuple[str, ...]

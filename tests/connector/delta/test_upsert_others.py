@@ -20,9 +20,10 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import upsert
 from penstock.connector.delta.files.file_keys import FileKeys
 from penstock.connector.delta.transaction import CONFLICTS
+from penstock.connector.delta.writer import NOTED_EVERY_S
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, forget, rows
-from tests.connector.delta.test_upsert import THREE, Upserted
+from tests.connector.delta.test_upsert import COLUMNS, THREE, Upserted
 from tests.connector.spark.micro_batches import micro_batch
 
 
@@ -63,6 +64,32 @@ def test_a_table_that_is_replaced_between_batches_takes_none(
         assert rows(orders.spark, orders.path) == []
     else:
         assert not (orders.path / "_delta_log").exists()
+
+
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+def test_an_older_copy_than_a_run_noted_is_refused(
+    spark: SparkSession, tmp_path: Path, writer: str
+) -> None:
+    """Of upserts not every batch is a commit, so that the version is noted while they are written."""
+    options = {"sink.writer": writer} if writer == "spark" else {}
+    orders = Upserted(spark, tmp_path, delta_table(columns=COLUMNS, key=("id",), options=options))
+    checkpoint = str(tmp_path / "checkpoint")
+    clock = [0.0]
+    orders.writer._noted.clock = lambda: clock[0]
+    orders.writer.check_resumes(spark, checkpoint, "")
+    orders.write((1, "a"))
+    shutil.copytree(orders.path, tmp_path / "backup")
+    for _ in range(2):
+        clock[0] += NOTED_EVERY_S / 2
+        orders.write((1, "b"))
+    (tmp_path / "checkpoint" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "commits" / "2").touch()
+    orders.opened()
+    shutil.rmtree(orders.path)
+    shutil.copytree(tmp_path / "backup", orders.path)
+    forget(spark, orders.path)
+    with pytest.raises(StateMismatchError, match="at version 1, and was at 3 when its pipeline"):
+        orders.opened()
 
 
 def test_in_commit_timestamps_keep_positions(orders: Upserted) -> None:
