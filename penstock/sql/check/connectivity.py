@@ -30,7 +30,6 @@ from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote, split_url
 from penstock.sql.check.script_check import CheckedScript
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.analysis import analyse
 from penstock.sql.statements.statement import CreateTable, Select
 
 if TYPE_CHECKING:
@@ -239,7 +238,7 @@ def _uses(one: CheckedStatement, planner: Planner) -> Iterator[TableUse]:
     queries: list[AnalysedQuery] = []
     if isinstance(one.statement, Select):
         text = one.statement.query
-        queries.append(analyse(text, planner.namespace, planner.project, appends=False))
+        queries.append(planner.analyse_once(text))
     for insert in (one.analysed, *one.members):
         if insert is not None:
             queries.append(insert.query)

@@ -19,7 +19,6 @@ from penstock.sql.incremental.stages import (
     Stage,
 )
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
-from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import analyse_unbounded
 from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.statements import (
@@ -205,9 +204,7 @@ def _explained(
 ) -> ExplainedStatement:
     match statement:
         case Select(query=query):
-            found = analyse_unbounded(query, analyzer) or analyse(
-                query, analyzer.namespace, analyzer.project, appends=False
-            )
+            found = analyse_unbounded(query, analyzer) or analyzer.analyse_once(query)
             root = explain_query(found, analyzer.project, state_ttl_ms=analyzer.state_ttl_ms)
             body = ExplainedQuery(title="SELECT", sink=None, root=root)
             return ExplainedStatement(body=body, parts=(ExplainedPart(shown=body, query=found),))

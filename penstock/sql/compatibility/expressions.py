@@ -114,7 +114,9 @@ EXPRESSIONS: tuple[Row, ...] = (
     _row("%", "7 % 2"),
     _row("unary + -", "-(+5)"),
     _row("||", "'a' || 'b'"),
-    _row("time and interval", "TIMESTAMP '2026-01-31 10:00:00' + INTERVAL '1' HOUR"),
+    _row("time and interval", "TIMESTAMP '2026-01-31 10:00:00' + INTERVAL '1' HOUR",
+         note="days and months of a TIMESTAMP_LTZ, and TIMESTAMPADD and TIMESTAMPDIFF of it, go by the calendar of "
+         "`table.local-time-zone` where Spark computes them: a day is 23 or 25 hours when clocks change, in Flink 24"),
     _row("= <> < <= > >=", "1 <> 2 AND 1 <= 2"),
     _row("!=", "1 != 2", note="written as <>"),
     _row("AND OR NOT", "TRUE AND NOT (FALSE OR FALSE)"),

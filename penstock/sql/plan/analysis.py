@@ -113,12 +113,13 @@ def analyse(
     sink: SinkTable | None = None,
     state_ttl_ms: int = 0,
     form: PlanForm = PlanForm.CURRENT,
+    time_zone: str = "UTC",
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink, which without a `sink` accepts only inserts.
 
     A query runs by stages where Spark cannot stream it, where keyed operators run it with less CPU time, and where its
     state has a time to live; one with the hint STATE_TTL always. `form` is CURRENT but for a query whose checkpoint is
-    of an earlier version.
+    of an earlier version. `time_zone` is the session's.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
@@ -130,6 +131,7 @@ def analyse(
         sink=sink,
         state_ttl_ms=state_ttl_ms,
         form=form,
+        time_zone=time_zone,
     )
     if isinstance(found, Refusal):
         raise found.error()
@@ -146,6 +148,7 @@ def analyse_or_refuse(
     state_ttl_ms: int = 0,
     form: PlanForm = PlanForm.CURRENT,
     shown: Namespace | None = None,
+    time_zone: str = "UTC",
 ) -> AnalysedQuery | Refusal:
     """Analyse a query as `analyse` does; a refusal for what no engine runs, or the sink does not take.
 
@@ -156,7 +159,12 @@ def analyse_or_refuse(
 
     def in_form(form: PlanForm, *, lists_apart: bool = False) -> AnalysedQuery | Refusal:
         context = SyntaxContext(
-            namespace=namespace, project=project, appends=appends, form=form, shown=shown
+            namespace=namespace,
+            project=project,
+            appends=appends,
+            form=form,
+            shown=shown,
+            time_zone=time_zone,
         )
         return _analyse_in_form(query, context, sink, state_ttl_ms, lists_apart=lists_apart)
 

@@ -23,6 +23,7 @@ from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.settings import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
+    LOCAL_TIME_ZONE,
     PIPELINE_NAME,
     SETTINGS,
     STATE_TTL,
@@ -91,7 +92,7 @@ class Analyzer:
         sink = connector.sink(target)
         editor, earlier = None, None
         if statement.overwrite:  # its query runs once, over all rows
-            query = analyse(statement.query, self.namespace, self.project, appends=False)
+            query = self.analyse_once(statement.query)
             editor = overwriting(statement, target, query, connector)
         else:
             found = self._analyse_forms(statement, target, sink)
@@ -107,6 +108,22 @@ class Analyzer:
             base=self.checkpoint_base,
             run_for=self.run_for,
             state_ttl_ms=self.state_ttl_ms,
+        )
+
+    def analyse_once(self, query: exp.Expr) -> AnalysedQuery:
+        """Analyse a query whose rows are read, not written into a table. Raises InputError."""
+        return analyse(query, self.namespace, self.project, appends=False, time_zone=self.time_zone)
+
+    def analyse_followed(self, query: exp.Expr, sink: SinkTable) -> AnalysedQuery:
+        """Analyse a query whose rows are followed, by what takes them as a sink. Raises InputError."""
+        return analyse(
+            query,
+            self.namespace,
+            self.project,
+            appends=True,
+            sink=sink,
+            state_ttl_ms=self.state_ttl_ms,
+            time_zone=self.time_zone,
         )
 
     def _analyse_forms(self, statement: InsertInto, target: Table, sink: Sink) -> FormsOfInsert:
@@ -126,6 +143,7 @@ class Analyzer:
             shown=self.namespace,
             project=self.project,
             state_ttl_ms=self.state_ttl_ms,
+            time_zone=self.time_zone,
         )
         found = forms.analyse()
         if isinstance(found, Refusal):
@@ -165,6 +183,11 @@ class Analyzer:
         """`table.exec.state.ttl`; 0 is none."""
         return self._resolved().get(STATE_TTL)
 
+    @property
+    def time_zone(self) -> str:
+        """`table.local-time-zone`; UTC where it is not set."""
+        return self._resolved().get(LOCAL_TIME_ZONE) or "UTC"
+
     def _resolved(self) -> Resolved:
         """Read the settings that Penstock knows; Flink files carry many others, which are kept and ignored."""
         known = {option.key for option in SETTINGS}
@@ -190,13 +213,6 @@ _SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())
 
 def analyse_unbounded(query: exp.Expr, analyzer: Analyzer) -> AnalysedQuery | None:
     """Analyse a SELECT; returns it as it is followed, or None for one that ends by itself. Raises InputError."""
-    if analyse(query, analyzer.namespace, analyzer.project, appends=False).bounded:
+    if analyzer.analyse_once(query).bounded:
         return None
-    return analyse(
-        query,
-        analyzer.namespace,
-        analyzer.project,
-        appends=True,
-        sink=_SCREEN,
-        state_ttl_ms=analyzer.state_ttl_ms,
-    )
+    return analyzer.analyse_followed(query, _SCREEN)

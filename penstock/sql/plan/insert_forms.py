@@ -53,7 +53,7 @@ class InsertForms:
     """Analyses the query of an INSERT into a sink, form by form.
 
     `names` is an overlay that the INSERT has for itself: a name that was resolved for one form is the same for all,
-    whenever they are analysed. `shown` has what tables of `information_schema` show.
+    whenever they are analysed. `shown` has what tables of `information_schema` show. `time_zone` is the session's.
     """
 
     statement: InsertInto
@@ -62,6 +62,7 @@ class InsertForms:
     shown: Namespace
     project: Path
     state_ttl_ms: int
+    time_zone: str
 
     def analyse(self) -> FormsOfInsert | Refusal:
         """Analyse the form that runs now. Raises InputError."""
@@ -167,6 +168,7 @@ class InsertForms:
             state_ttl_ms=self.state_ttl_ms,
             form=form,
             shown=self.shown,
+            time_zone=self.time_zone,
         )
 
 

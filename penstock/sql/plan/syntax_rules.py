@@ -34,6 +34,7 @@ from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import Relations, TableReference, find_relations
 from penstock.sql.plan.rules.inline import number_scans as number_tables
 from penstock.sql.plan.rules.joins import has_temporal
+from penstock.sql.plan.rules.local_windows import move_windows
 from penstock.sql.plan.rules.lookup_join import take_lookups
 from penstock.sql.plan.rules.prune_columns import narrowed_input, wanted_columns, with_key
 from penstock.sql.syntax.nodes import ScanTable
@@ -75,7 +76,8 @@ class PlanForm(StrEnum):
 class SyntaxContext:
     """What a query is read for.
 
-    `appends`: it feeds a sink. `shown` has what tables of `information_schema` show; None is `namespace`.
+    `appends`: it feeds a sink. `shown` has what tables of `information_schema` show; None is `namespace`. `time_zone`
+    is the session's.
     """
 
     namespace: Namespace
@@ -83,6 +85,7 @@ class SyntaxContext:
     appends: bool
     form: PlanForm = PlanForm.CURRENT
     shown: Namespace | None = None
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +159,12 @@ def bind_types(syntax: QuerySyntax, context: SyntaxContext) -> QuerySyntax:
     return syntax
 
 
+def cut_local_windows(syntax: QuerySyntax, context: SyntaxContext) -> QuerySyntax:
+    """Cut windows over instants in the session's time zone."""
+    move_windows(syntax.query, context.time_zone)
+    return syntax
+
+
 def find_sources(syntax: QuerySyntax, context: SyntaxContext) -> QuerySyntax:
     """Make the sources of the tables, which check their options."""
     sources = tuple(_source(leaf, context) for leaf in syntax.leaves)
@@ -208,6 +217,7 @@ def prune_columns(syntax: QuerySyntax, _: SyntaxContext) -> QuerySyntax:
 SYNTAX_RULES: tuple[SyntaxRule, ...] = (
     write_out_views,
     bind_types,
+    cut_local_windows,
     find_sources,
     number_scans,
     take_lookup_joins,

@@ -19,7 +19,6 @@ from penstock.sql.errors.spark import as_input_error
 from penstock.sql.expressions.rowtime import rowtime_of
 from penstock.sql.jobs.live_query import LiveQuery, live_query
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
-from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.physical.insert import to_display_rows
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.plan.rules.sink_changelog import SinkTable
@@ -61,7 +60,7 @@ def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> Dat
     )  # made here, so that both planners have it: files have to outlive this call
     ending = replace(planner, namespace=overlay)
     assert ending.workdir == workdir
-    analysed = ending.ready(analyse(statement.query, overlay, planner.project, appends=False))
+    analysed = ending.ready(ending.analyse_once(statement.query))
     if analysed.maintained is not None:
         return ending.select(statement, spark)
     try:
@@ -91,7 +90,7 @@ def select_frame(statement: Select, planner: Planner, spark: SparkSession) -> Se
     """Return a SELECT as a frame: over tables that all have an end its rows, else those that come.
     Raises InputError.
     """
-    query = analyse(statement.query, planner.namespace, planner.project, appends=False)
+    query = planner.analyse_once(statement.query)
     if query.bounded:
         return Selected(frame=planner.select(statement, spark))
     live = live_query(_endless(statement, planner), planner, spark)
@@ -112,14 +111,7 @@ def stream_frame(statement: Select, planner: Planner, spark: SparkSession) -> Da
 
 
 def _endless(statement: Select, planner: Planner) -> AnalysedQuery:
-    return analyse(
-        statement.query,
-        planner.namespace,
-        planner.project,
-        appends=True,
-        sink=_FRAME,
-        state_ttl_ms=planner.state_ttl_ms,
-    )
+    return planner.analyse_followed(statement.query, _FRAME)
 
 
 def _followed(leaf: TableScan) -> TableScan:

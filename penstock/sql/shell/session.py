@@ -20,7 +20,6 @@ from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.job import Job
 from penstock.sql.jobs.live_query import follow, live_query
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.sink_changelog import SinkTable
@@ -215,14 +214,7 @@ class ShellSession:
                 project=self.project.root,
                 settings=self.context.settings,
             )
-            query = analyse(
-                statement.query,
-                self.context.namespace,
-                self.project.root,
-                appends=True,
-                sink=_SCREEN,
-                state_ttl_ms=analyzer.state_ttl_ms,
-            )
+            query = analyzer.analyse_followed(statement.query, _SCREEN)
         except PenstockError:
             return None  # the road of bounded queries says what is wrong
         return statement, query

@@ -29,7 +29,6 @@ from penstock.sql.errors.spark import as_input_error
 from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
 from penstock.sql.incremental.describe import is_settled, text_of
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
-from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.physical.frames import FrameBuilder
 from penstock.sql.plan.physical.incremental import run_bounded
@@ -116,7 +115,7 @@ class Planner(Analyzer):
 
     def select(self, statement: Select, spark: SparkSession) -> DataFrame:
         """Return the frame of a query: streaming where one of its tables has no end, else a bounded one."""
-        analysed = self.ready(analyse(statement.query, self.namespace, self.project, appends=False))
+        analysed = self.ready(self.analyse_once(statement.query))
         try:
             streaming = not analysed.bounded
             if analysed.maintained is not None:
