@@ -17,7 +17,7 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.catalog.errors import UnknownObjectError
+from penstock.catalog.errors import StateMismatchError, UnknownObjectError
 from penstock.catalog.model.table import Table
 from penstock.connector.dead_letters.backends import DeadLetterBackend, read_stored
 from penstock.connector.dead_letters.table import (
@@ -182,14 +182,27 @@ class DeadLetterStore:
         return next((r for r in self.unfinished() if r.replay_id == replay_id), None)
 
     def records(self, replay: Replay) -> Generator[RawRecord, None, None]:
-        """Return the records of a replay as they were, partition by partition in their order."""
+        """Return the records of a replay as they were, partition by partition in their order.
+
+        Of all pipelines: the replay may be one of others that was interrupted. Raises StateMismatchError behind the
+        last record where some are not there any more: none of a replay counts as sent then.
+        """
         planned = self._replays(self.backend).filter(F.col("replay_id") == replay.replay_id)
-        letters = self.letters().dropDuplicates([*RECORD_POSITION, "table"])
+        letters = self.backend.read(self.spark).dropDuplicates([*RECORD_POSITION, "table"])
         found = letters.join(
             planned.select(*RECORD_POSITION, "table"), [*RECORD_POSITION, "table"], "left_semi"
         )
+        count = 0
         for row in found.orderBy(*RECORD_POSITION).toLocalIterator():
             yield _record(row.asDict(recursive=True))
+            count += 1
+        if count != replay.records:
+            raise StateMismatchError(
+                f"replay {replay.replay_id} of {replay.records} records of {replay.table} is not sent: of its dead "
+                f"letters {count} are left in {self.path}",
+                hint="restore them; or forget the replay: delete the rows of this replay_id from the Delta table "
+                f"{self.backend.notes}, so that the next one takes those that are left",
+            )
 
     def finish(self, replay: Replay) -> None:
         """Record that a replay is done."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.dead_letters.backends import DeltaDeadLetters
 from penstock.connector.dead_letters.delta_files import DeadLetterFiles
 from penstock.connector.dead_letters.store import DeadLetterStore
@@ -75,6 +76,29 @@ def test_a_record_that_two_tables_of_a_topic_left_out_is_given_back_once(shelf: 
 
     assert waiting(one) == [1, 1]
     assert {row["table"] for row in one.waiting().collect()} == {"again", "elsewhere"}
+
+
+def test_a_replay_that_was_interrupted_is_completed_whoever_asks(shelf: Make) -> None:
+    """The next replay may be of another pipeline, whose letters are at the same place."""
+    one = replace(shelf("one", ("orders", 1), ("orders", 2)), pipelines=("job",))
+    another = replace(one, pipelines=("another",))
+    one.plan("orders", None)
+    (replay,) = another.unfinished()
+
+    assert [record.topic for record in another.records(replay)] == ["t", "t"]
+
+
+def test_a_replay_whose_letters_are_gone_is_not_sent_in_part(shelf: Make) -> None:
+    """It would be done, and the records that are missing never be given back."""
+    one = shelf("one", ("orders", 1), ("orders", 2), ("orders", 3))
+    replay = one.plan("orders", None)
+    assert replay is not None
+    one.spark.sql(f"DELETE FROM delta.`{one.path}` WHERE offset = 2")
+
+    with pytest.raises(
+        StateMismatchError, match=r"of 3 records of orders is not sent: .* 2 are left"
+    ):
+        list(one.records(replay))
 
 
 def files_of(shelf: DeadLetterStore) -> DeadLetterFiles:
