@@ -6,14 +6,19 @@ Called by `sink.py`, on the driver.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import SinkError, StateMismatchError
-from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.sink.client import SinkAdmin
-from penstock.connector.kafka.sink.protocol import BatchCommit, Marker, read_marker
+from penstock.connector.kafka.sink.protocol import Marker, read_marker
+from penstock.connector.kafka.sink.sink_state import FOLDER
 from penstock.connector.spark.hadoop_files import delete, list_names, read_text, rename, write_text
+
+if TYPE_CHECKING:
+    from penstock.connector.contract import MicroBatch
+    from penstock.connector.kafka.sink.tasks import Transactions
 
 RETENTION = "offsets.retention.minutes"
 DEFAULT_RETENTION_MIN = 10_080
@@ -61,25 +66,28 @@ def check_remembered(
     )
 
 
-def check_attempt(
-    spark: SparkSession,
-    folder: str,
-    claim: BatchCommit,
-    partition: TopicPartition,
-    admin: SinkAdmin,
-) -> None:
-    """Record an attempt at a batch; of a later one check `check_remembered`. Raises StateMismatchError."""
+def check_attempt(batch: MicroBatch, shared: Transactions, slots: int, admin: SinkAdmin) -> None:
+    """Check that a marker that is missing was not forgotten, where slots may have none of a batch before.
+
+    These are the first batch of a sink and those of one that is not given every batch. Records the attempt. Raises
+    StateMismatchError.
+    """
+    if not shared.sparse and shared.batch_id != shared.first_batch:
+        return
     now_ms = time.time_ns() // 1_000_000
-    first_ms = first_attempt_ms(spark, folder, claim.batch_id, now_ms)
+    folder = f"{batch.checkpoint}/{FOLDER}/{shared.names.scope}/attempts"
+    first_ms = first_attempt_ms(batch.spark, folder, shared.batch_id, now_ms)
     if first_ms == now_ms:
         return
-    check_remembered(
-        f"slot '{claim.slot}', batch {claim.batch_id}",
-        read_marker(admin, claim.slot, partition),
-        first_ms=first_ms,
-        now_ms=now_ms,
-        lasts_ms=marker_lasts_ms(admin),
-    )
+    lasts_ms = marker_lasts_ms(admin)
+    for claim in map(shared.claim, range(slots)):
+        check_remembered(
+            f"slot '{claim.slot}', batch {claim.batch_id}",
+            read_marker(admin, claim.slot, shared.partition),
+            first_ms=first_ms,
+            now_ms=now_ms,
+            lasts_ms=lasts_ms,
+        )
 
 
 def stage_records(spark: SparkSession, records: DataFrame, folder: str, batch_id: int) -> DataFrame:

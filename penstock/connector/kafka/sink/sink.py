@@ -275,6 +275,7 @@ class KafkaSink(Sink):
             return
         shared, slots = self._transactions(batch, by_tasks=output.tasks)
         assert slots == output.tasks, "the slots of a checkpoint do not change"
+        check_attempt(batch, shared, slots, self._admin())
         follows = self._written.get(shared.names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, slots):
             count_rows(frame)
@@ -291,10 +292,7 @@ class KafkaSink(Sink):
         spark = batch.spark
         shared, slots = self._transactions(batch)
         folder = f"{batch.checkpoint}/{FOLDER}/{shared.names.scope}"
-        if self.sparse:
-            check_attempt(
-                spark, f"{folder}/attempts", shared.claim(0), shared.partition, self._admin()
-            )
+        check_attempt(batch, shared, slots, self._admin())
         follows = self._written.get(shared.names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, slots):
             evaluate_batch(frame)

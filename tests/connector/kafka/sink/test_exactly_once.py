@@ -14,6 +14,7 @@ import pytest
 
 from penstock.catalog.errors import OptionError, SinkError, StateMismatchError, decode_failure
 from penstock.connector.kafka.client.connection import Connection, TopicPartition, admin_connection
+from penstock.connector.kafka.sink import batch_files
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
 from penstock.connector.kafka.sink.open_transactions import blocked_partitions
 from penstock.connector.kafka.sink.protocol import BatchCommit, Destination, SlotNames, SlotWriter
@@ -102,6 +103,32 @@ def test_slots_that_are_committed_are_passed_over_and_the_others_written(
 
     assert 0 < len(seen) < 20
     assert ids(kafka, name) == list(range(20))
+
+
+def test_a_first_batch_whose_markers_may_be_forgotten_is_not_written_again(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of three slots has it, and a week later no slot without a marker says that it has not."""
+    name = topic(partitions=2)
+    sink, batch = once(kafka, name), batch_of(spark, tmp_path, 0)
+    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
+    with pytest.raises(SinkError, match="not done"):
+        sink.write_batch(rows(spark, 0), batch)
+    seen = ids(kafka, name)
+    monkeypatch.undo()
+    (noted,) = tmp_path.glob("kafka-sinks/*/attempts/0")
+    noted.write_text(str(int(noted.read_text()) - 7 * 86_400_000))
+    noted.with_name(".0.crc").unlink(missing_ok=True)
+    # the broker of the tests forgets nothing
+    monkeypatch.setattr(batch_files, "marker_lasts_ms", lambda _: 6 * 86_400_000)
+
+    with pytest.raises(StateMismatchError, match=r"begun 7\.0 days ago and it is unknown"):
+        once(kafka, name).write_batch(rows(spark, 0), batch)
+    assert ids(kafka, name) == seen
 
 
 def test_a_zombie_attempt_is_fenced(kafka: KafkaServer, topic: Callable[..., str]) -> None:
