@@ -109,6 +109,11 @@ def stage_records(spark: SparkSession, records: DataFrame, folder: str, batch_id
     return spark.read.parquet(target)
 
 
+def is_staged(spark: SparkSession, folder: str, batch_id: int) -> bool:
+    """Return whether the records of a batch are staged already, so that they stay as they are."""
+    return str(batch_id) in list_names(spark, folder)
+
+
 def evaluate_batch(frame: DataFrame) -> None:
     """Compute a batch without keeping its rows: a query's state moves on with its batch, written before or not."""
     frame.write.format("noop").mode("overwrite").save()

@@ -7,7 +7,7 @@ who reads "batch b is next" knows: no attempt has committed b, and no older one 
 - a task retry, a speculative or zombie attempt, a second runner: one wins, the others are fenced or find the marker;
 - a driver that dies before the tasks, between their commits, or before its checkpoint knows of them: the batch is
 replayed, slots that have it pass, the others write; Spark ends the batch after all N reports, so none is left out;
-- a batch of another content (copied checkpoint, other query) has another digest and is refused, not passed over.
+- a batch of another content (copied checkpoint, other query, other records) is refused by its digest, not passed over.
 At most once per slot and batch, and at least once: exactly once, if a replay gives a slot the same rows. `sink.py`
 stages the rows of a query that may give others (`connector/spark/sink/determinism.py`).
 """
@@ -15,7 +15,7 @@ stages the rows of a query that may give others (`connector/spark/sink/determini
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -149,8 +149,25 @@ def digest_by_tasks(digest: str) -> str:
     return f"{BY_TASKS}{digest}"
 
 
+_ENCODED = "."
+"""Stands before the digest of how rows become records, which ends the digest of a batch that needs it."""
+
+
+def digest_with_encoding(digest: str, encoding: str) -> str:
+    """Return the digest of a batch whose slots follow from its records; `encoding`: of how rows become these."""
+    return f"{digest}{_ENCODED}{encoding}"
+
+
+def _without_encoding(digest: str) -> str:
+    return digest.partition(_ENCODED)[0]
+
+
+def _encoding(digest: str) -> str:
+    return digest.partition(_ENCODED)[2]
+
+
 def _content(digest: str) -> str:
-    return digest.removeprefix(BY_TASKS)
+    return _without_encoding(digest).removeprefix(BY_TASKS)
 
 
 _START_OVER = "to start over, SET another 'pipeline.name'; rows that are in the topic stay there"
@@ -175,6 +192,20 @@ class Marker:
     def by_tasks(self) -> bool:
         """Whether reading tasks wrote the last batch."""
         return self.digest is not None and self.digest.startswith(BY_TASKS)
+
+    def has(self, claim: BatchCommit) -> bool:
+        """Return whether the slot has the batch that is claimed, whatever its records looked like."""
+        if self.next_batch != claim.batch_id + 1 or self.digest is None:
+            return False
+        return _without_encoding(self.digest) == _without_encoding(claim.digest)
+
+    def is_encoded_otherwise(self, claim: BatchCommit) -> bool:
+        """Return whether rows became other records in the slot's last batch than they would become now.
+
+        Not of a marker of an earlier version, nor of records that are staged: these say nothing of it.
+        """
+        was, now = _encoding(self.digest or ""), _encoding(claim.digest)
+        return bool(was and now) and was != now
 
     @classmethod
     def parse(cls, offset: int, metadata: str | None) -> Marker:
@@ -222,23 +253,9 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
     if found.next_batch == claim.batch_id or (claim.sparse and found.next_batch < claim.batch_id):
         return True
     if found.next_batch == claim.batch_id + 1:
-        if found.digest == claim.digest:
+        if found.has(claim) and not found.is_encoded_otherwise(claim):
             return False
-        if found.digest is not None and _content(found.digest) == _content(claim.digest):
-            other, this = (
-                ("reading tasks", "Spark") if found.by_tasks else ("Spark", "reading tasks")
-            )
-            raise StateMismatchError(
-                f"{what}: {other} wrote a part of this batch, and {this} would write the rest: rows would be in two "
-                "slots, or in none",
-                hint="undo what was changed of the table (EXPLAIN says who writes) until the batch is complete; or "
-                f"{_START_OVER}",
-            )
-        raise StateMismatchError(
-            f"{what}: another batch of this number is in the topic (its digest is {found.digest}, this one's "
-            f"{claim.digest}): the checkpoint was copied or restored, or the query was changed before it went on",
-            hint=f"continue with the checkpoint and the query that wrote it; or {_START_OVER}",
-        )
+        raise _of_another_digest(what, claim, found)
     if found.next_batch > claim.batch_id:
         raise StateMismatchError(
             f"{what}: the topic has batch {found.next_batch - 1} of this query already: another runner is ahead, "
@@ -250,6 +267,43 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
         "missing there: the number of slots or the prefix was changed, or the marker was set back",
         hint=f"{_REPAIR}; or {_START_OVER}",
     )
+
+
+def _of_another_digest(what: str, claim: BatchCommit, found: Marker) -> StateMismatchError:
+    """Say in what the batch at hand differs from the one of its number that the slot has."""
+    if found.has(claim):
+        return StateMismatchError(
+            f"{what}: the topic has a part of this batch, and its rows would become other records now: rows would be "
+            "in two slots, or in none. Changed were columns, formats or their options of the table, the columns of "
+            "the INSERT, or the time zone",
+            hint=f"undo the change until the batch is complete, and make it then; or {_START_OVER}",
+        )
+    if found.digest is not None and _content(found.digest) == _content(claim.digest):
+        other, this = ("reading tasks", "Spark") if found.by_tasks else ("Spark", "reading tasks")
+        return StateMismatchError(
+            f"{what}: {other} wrote a part of this batch, and {this} would write the rest: rows would be in two "
+            "slots, or in none",
+            hint="undo what was changed of the table (EXPLAIN says who writes) until the batch is complete; or "
+            f"{_START_OVER}",
+        )
+    return StateMismatchError(
+        f"{what}: another batch of this number is in the topic (its digest is {found.digest}, this one's "
+        f"{claim.digest}): the checkpoint was copied or restored, or the query was changed before it went on",
+        hint=f"continue with the checkpoint and the query that wrote it; or {_START_OVER}",
+    )
+
+
+def lacks_batch(claims: Sequence[BatchCommit], found: Sequence[Marker | None]) -> bool:
+    """Return whether a slot lacks a batch, by the markers of all. Raises StateMismatchError as `may_write`.
+
+    One that all slots have is complete, whatever its rows would become now.
+    """
+    slots = list(zip(claims, found, strict=True))
+    if all(marker is not None and marker.has(claim) for claim, marker in slots):
+        return False
+    # every slot is asked: one that does not fit is an error, whatever the others say
+    lacking = [may_write(claim, marker) for claim, marker in slots]
+    return any(lacking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,10 @@ Whether a table can be written at all is checked without a JVM or a broker: form
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import DefinitionError, OptionError
@@ -23,7 +26,9 @@ from penstock.catalog.model.types import (
     VarBinaryType,
     VarCharType,
 )
+from penstock.catalog.options.option import OptionScope
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.kafka.sink.protocol import digest_with_encoding
 from penstock.connector.kafka.sink.settings import KafkaSinkSettings
 from penstock.connector.kafka.table.fields import (
     METADATA_TYPES,
@@ -37,7 +42,7 @@ from penstock.connector.spark.encoding import WrittenField, bytes_expression, sq
 from penstock.connector.spark.sink.target_rows import target_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -184,6 +189,51 @@ def slotted(records: DataFrame, slots: int, *, by_key: bool) -> DataFrame:
 def ordered(records: DataFrame) -> DataFrame:
     """Add the order in which Spark reads the rows, which grows along each split, before a shuffle loses it."""
     return records.selectExpr("*", f"monotonically_increasing_id() AS {ORDER}")
+
+
+ZONE = "spark.sql.session.timeZone"
+_ENCODING_DIGITS = 8
+
+
+def encoded_digest(digest: str, frame: DataFrame, table: KafkaTable) -> str:
+    """Return the digest of a batch, with one of what the slots of its rows follow from beside these.
+
+    That is what makes records of rows: the columns of the INSERT in their order, those of key and value with their
+    types, what their formats are set to, and the time zone. Where no record is without a key, the key alone.
+    """
+    key = table.formats.key
+    whole = key is None or any(field.type.nullable for field in table.projection.key)
+    given = {name: position for position, name in enumerate(frame.columns)}
+    metadata = [c for c in table.schema.metadata if whole and not c.virtual]
+    says_topic = any(column.metadata_key == "topic" for column in metadata)
+    encoding = {
+        "zone": frame.sparkSession.conf.get(ZONE),
+        "key": None if key is None else _described(table, table.projection.key, key, given),
+        "metadata": [[c.metadata_key, str(c.type), given.get(c.name)] for c in metadata],
+        "topic": single_topic(table) if says_topic else None,
+    }
+    if whole:
+        encoding["value"] = _described(table, table.projection.value, table.formats.value, given)
+    text = json.dumps(encoding, sort_keys=True)
+    return digest_with_encoding(
+        digest, hashlib.sha256(text.encode()).hexdigest()[:_ENCODING_DIGITS]
+    )
+
+
+def _described(
+    table: KafkaTable, fields: Sequence[Field], choice: FormatChoice, given: Mapping[str, int]
+) -> object:
+    """Describe how the key or the value is made. Options at their defaults are left out: later versions have more."""
+    options = [option for option in choice.options if option.scope is not OptionScope.SOURCE]
+    values = {option.key: table.settings.resolved.get(option) for option in options}
+    return {
+        "format": choice.format.identifier,
+        "options": {o.key: str(values[o.key]) for o in options if values[o.key] != o.default},
+        "fields": [
+            [field.name, str(replace(field.type, nullable=True)), given.get(field.column)]
+            for field in fields
+        ],
+    }
 
 
 def writes_changes(table: KafkaTable) -> bool:

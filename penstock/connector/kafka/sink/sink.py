@@ -38,6 +38,7 @@ from penstock.connector.kafka.client.connection import Connection, TopicPartitio
 from penstock.connector.kafka.sink.batch_files import (
     check_attempt,
     evaluate_batch,
+    is_staged,
     stage_records,
 )
 from penstock.connector.kafka.sink.client import (
@@ -51,11 +52,12 @@ from penstock.connector.kafka.sink.client import (
 from penstock.connector.kafka.sink.protocol import (
     SlotNames,
     digest_by_tasks,
-    may_write,
+    lacks_batch,
     read_marker,
 )
 from penstock.connector.kafka.sink.records import (
     check_topic_given,
+    encoded_digest,
     ordered,
     records_of,
     single_topic,
@@ -291,7 +293,9 @@ class KafkaSink(Sink):
     def _write_once(self, frame: DataFrame, batch: MicroBatch, *, stages: bool) -> None:
         spark = batch.spark
         shared, slots = self._transactions(batch)
-        folder = f"{batch.checkpoint}/{FOLDER}/{shared.names.scope}"
+        staged = f"{batch.checkpoint}/{FOLDER}/{shared.names.scope}/staged"
+        if slots > 1 and not (stages and is_staged(spark, staged, batch.batch_id)):
+            shared = replace(shared, digest=encoded_digest(shared.digest, frame, self.table))
         check_attempt(batch, shared, slots, self._admin())
         follows = self._written.get(shared.names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, slots):
@@ -299,7 +303,7 @@ class KafkaSink(Sink):
         else:
             records = records_of(frame, self.table, owner=self.name)
             if stages:
-                records = stage_records(spark, ordered(records), f"{folder}/staged", batch.batch_id)
+                records = stage_records(spark, ordered(records), staged, batch.batch_id)
             with batch.commits.transactions(batch.sink, slots):
                 self._write_slots(records, slots, shared)
         self._written[shared.names.scope] = batch.batch_id
@@ -356,11 +360,8 @@ class KafkaSink(Sink):
         Only the tasks' own answers count for what is written. Here a batch that cannot be is refused without
         disturbing the runner that is ahead.
         """
-        admin = self._admin()
-        claims = map(shared.claim, range(slots))
-        # every slot is asked: one that does not fit is an error, whatever the others say
-        found = [may_write(c, read_marker(admin, c.slot, shared.partition)) for c in claims]
-        return any(found)
+        admin, claims = self._admin(), [shared.claim(slot) for slot in range(slots)]
+        return lacks_batch(claims, [read_marker(admin, c.slot, shared.partition) for c in claims])
 
     def _write_slots(self, records: DataFrame, slots: int, shared: Transactions) -> None:
         by_key = self._by_key(records)

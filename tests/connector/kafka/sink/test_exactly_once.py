@@ -34,6 +34,7 @@ from tests.sql.cli.command_runner import CommandRunner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.connector.contract import MicroBatch
     from penstock.connector.kafka.sink.sink import KafkaSink
     from tests.kafka_server import KafkaServer
 
@@ -129,6 +130,91 @@ def test_a_first_batch_whose_markers_may_be_forgotten_is_not_written_again(
     with pytest.raises(StateMismatchError, match=r"begun 7\.0 days ago and it is unknown"):
         once(kafka, name).write_batch(rows(spark, 0), batch)
     assert ids(kafka, name) == seen
+
+
+CHANGED = {"json.encode.ignore-null-fields": "true"}
+
+
+def keyless(kafka: KafkaServer, topic: str, **more: str) -> KafkaSink:
+    """An exactly-once sink of three slots, chosen by the bytes of the whole record."""
+    return sink_into(kafka, topic, {**ONCE, **SLOTS, **more})
+
+
+def with_nulls(spark: SparkSession) -> DataFrame:
+    """Rows whose values are other bytes where fields that are NULL are left out."""
+    return spark.range(40).selectExpr("id", "CAST(NULL AS STRING) AS name")
+
+
+def fail_after_slot_1(
+    sink: KafkaSink, frame: DataFrame, batch: MicroBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Write one of three slots of a batch."""
+    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
+    with pytest.raises(SinkError, match="not done"):
+        sink.write_batch(frame, batch)
+    monkeypatch.undo()
+
+
+def test_a_half_written_batch_is_not_completed_with_other_records(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A changed format moves rows between slots: those of slot 1 would be there twice, others nowhere."""
+    name, batch = topic(partitions=2), batch_of(spark, tmp_path, 0)
+    fail_after_slot_1(keyless(kafka, name), with_nulls(spark), batch, monkeypatch)
+    seen = ids(kafka, name)
+
+    with pytest.raises(StateMismatchError, match="would become other records") as caught:
+        keyless(kafka, name, **CHANGED).write_batch(with_nulls(spark), batch)
+    assert "undo the change" in (caught.value.hint or "")
+    assert ids(kafka, name) == seen
+    assert 0 < len(seen) < 40
+
+    keyless(kafka, name).write_batch(with_nulls(spark), batch)
+    assert ids(kafka, name) == list(range(40))
+    # it is complete: the change may be made
+    keyless(kafka, name, **CHANGED).write_batch(with_nulls(spark), batch)
+    assert ids(kafka, name) == list(range(40))
+
+
+def test_a_half_written_batch_that_is_staged_is_completed_after_a_change(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its records stay as they are."""
+    name, staged = topic(partitions=2), {"sink.staging": "always"}
+    batch = batch_of(spark, tmp_path, 0)
+    fail_after_slot_1(keyless(kafka, name, **staged), with_nulls(spark), batch, monkeypatch)
+
+    keyless(kafka, name, **staged, **CHANGED).write_batch(with_nulls(spark), batch)
+
+    assert ids(kafka, name) == list(range(40))
+    assert all("null" in value for value in values(kafka, name, 2))
+
+
+def test_a_half_written_batch_of_an_earlier_version_is_completed(
+    spark: SparkSession,
+    kafka: KafkaServer,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its markers do not say how rows became records."""
+    name, batch = topic(partitions=2), batch_of(spark, tmp_path, 0)
+    monkeypatch.setattr(
+        "penstock.connector.kafka.sink.sink.encoded_digest", lambda digest, *_: digest
+    )
+    fail_after_slot_1(keyless(kafka, name), with_nulls(spark), batch, monkeypatch)
+
+    keyless(kafka, name).write_batch(with_nulls(spark), batch)
+
+    assert ids(kafka, name) == list(range(40))
 
 
 def test_a_zombie_attempt_is_fenced(kafka: KafkaServer, topic: Callable[..., str]) -> None:

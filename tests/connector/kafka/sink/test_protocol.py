@@ -19,6 +19,9 @@ from penstock.connector.kafka.sink.protocol import (
     BatchCommit,
     Marker,
     SlotNames,
+    digest_by_tasks,
+    digest_with_encoding,
+    lacks_batch,
     last_changes,
     may_write,
 )
@@ -70,6 +73,47 @@ def test_another_batch_of_the_same_number_is_refused() -> None:
 
     assert "checkpoint was copied or restored" in error.message
     assert error.hint
+
+
+ENCODED = digest_with_encoding("aa", "01")
+ENCODED_OTHERWISE = digest_with_encoding("aa", "02")
+
+
+def test_a_batch_whose_rows_become_other_records_is_refused() -> None:
+    """Slots are chosen by a record's bytes: rows would be in two of them, or in none."""
+    marker = Marker.parse(8, Marker(next_batch=8, digest=ENCODED).metadata)
+
+    assert not may_write(claim(7, digest=ENCODED), marker)
+    assert (
+        "would become other records" in refusal(claim(7, digest=ENCODED_OTHERWISE), marker).message
+    )
+    assert may_write(claim(8, digest=ENCODED_OTHERWISE), marker)
+
+
+def test_what_does_not_say_how_rows_became_records_is_compared_by_its_content() -> None:
+    """A marker of an earlier version; a batch whose records are staged, and stay as they are."""
+    assert not may_write(claim(7, digest=ENCODED), Marker(next_batch=8, digest="aa"))
+    assert not may_write(claim(7, digest="aa"), Marker(next_batch=8, digest=ENCODED))
+    other = refusal(claim(7, digest=ENCODED), Marker(next_batch=8, digest="bb"))
+    assert "another batch of this number" in other.message
+
+
+def test_who_wrote_a_part_of_a_batch_is_told_of_encoded_records_too() -> None:
+    """Reading tasks have other slots than Spark."""
+    by_tasks = refusal(claim(7, digest=digest_by_tasks("aa")), Marker(next_batch=8, digest=ENCODED))
+
+    assert "Spark wrote a part of this batch" in by_tasks.message
+
+
+def test_a_batch_that_all_slots_have_is_complete_whatever_its_rows_would_become() -> None:
+    """The table was changed between the last slot and the end of the batch: there is nothing left to write."""
+    claims = [claim(7, digest=ENCODED_OTHERWISE)] * 2
+    done, before = Marker(next_batch=8, digest=ENCODED), Marker(next_batch=7, digest=ENCODED)
+
+    assert not lacks_batch(claims, [done, done])
+    assert lacks_batch(claims, [before, before])
+    with pytest.raises(StateMismatchError, match="would become other records"):
+        lacks_batch(claims, [before, done])
 
 
 def test_a_batch_that_lies_far_behind_is_refused() -> None:
