@@ -59,8 +59,13 @@ def replay_records(replay: ClusterReplay, records: Iterable[RawRecord]) -> int |
         if partition in admin.group_commits(replay.name, [partition]):
             return None
         producer.begin()
-        count = _send(producer, records, replay.target)
-        producer.flush()
+        try:
+            count = _send(producer, records, replay.target)
+            producer.flush()
+        except BaseException:
+            # else readers of committed records wait for its timeout
+            producer.abort()
+            raise
         producer.add_marker(replay.name, partition, (count, "penstock dlq replay"))
         producer.commit()
         return count
