@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -62,6 +62,13 @@ class Discovery:
 
     owners: Mapping[str, str]
     source_ids: Mapping[str, str]
+
+    def changes_since(self, known: Mapping[str, str]) -> Iterator[tuple[str, str, str | None]]:
+        """Yield each name whose id is another than the known one: with that, and its id now, None where it is gone."""
+        for owner, known_id in sorted(known.items()):
+            found = self.source_ids.get(owner)
+            if found != known_id:
+                yield owner, known_id, found
 
 
 S = TypeVar("S", bound=Split)

@@ -15,7 +15,7 @@ from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import InputError, PenstockError, StateMismatchError
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.registry import connector_of
-from penstock.connector.source.coordinator.coordinator import enumerator_state
+from penstock.connector.source.coordinator.coordinator import known_source_ids
 from penstock.connector.source.split import Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
@@ -77,23 +77,15 @@ def check_resumable(
     extents: Mapping[str, SplitOffsets],
 ) -> None:
     """Raise what a start would: for a topic made again, or records that were deleted before they were read."""
-    for owner, known in sorted(_source_ids(source, standing.state).items()):
-        now = found.source_ids.get(owner)
-        if now != known:
-            raise planner.changed(owner, known, now)
+    known = known_source_ids(source.enumerator_type, standing.state.coordinator)
+    for change in found.changes_since(known):
+        raise planner.changed(*change)
     for split in standing.state.splits:
         start = split.start if standing.replays else split.end
         extent = extents.get(split.split_id)
         unread = extent is not None and not split.finished and start < extent.first
         if extent is not None and unread and not source.tolerates_loss:
             raise planner.lost(split.split_id, start, extent)
-
-
-def _source_ids(source: SplitSource, state: SourceState) -> Mapping[str, str]:
-    """Return the ids that a checkpoint holds of what its splits belong to; empty where nothing was listed yet."""
-    if state.coordinator is None:
-        return {}
-    return source.enumerator_type.source_ids(enumerator_state(state.coordinator))
 
 
 def _look(

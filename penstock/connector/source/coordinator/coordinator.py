@@ -221,6 +221,16 @@ class SourceCoordinator:
                 self._context.send(reader, WatermarkAlignment(limit_ms=limit_ms))
 
 
+def known_source_ids(
+    enumerator: type[SplitEnumerator], state: CoordinatorState | None
+) -> Mapping[str, str]:
+    """Return the ids that a checkpoint has of what its splits belong to; empty where nothing was listed yet.
+
+    Raises StateMismatchError as `enumerator_state`, and for a snapshot of another kind of enumerator.
+    """
+    return {} if state is None else enumerator.source_ids(enumerator_state(state))
+
+
 def enumerator_state(state: CoordinatorState) -> EnumeratorState:
     """Return the enumerator's part of a checkpoint of this version, or of version 0, which held nothing else.
 

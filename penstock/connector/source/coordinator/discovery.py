@@ -190,10 +190,8 @@ class DiscoveringEnumerator:
 
     def _refuse_changed(self, discovery: Discovery) -> None:
         """Raise for a topic that was deleted or made again since its records were read."""
-        for topic, known in sorted(self._topics.items()):
-            found = discovery.source_ids.get(topic)
-            if found != known:
-                raise self._planner.changed(topic, known, found)
+        for change in discovery.changes_since(self._topics):
+            raise self._planner.changed(*change)
 
     def _without_stop(self) -> set[str]:
         """Find the splits from a checkpoint of the same query over the unbounded table."""

@@ -20,7 +20,7 @@ from penstock.connector.event_time.future_timestamps import check_dead_letter_pa
 from penstock.connector.event_time.reports import EventTimes, EventTimesReader, ReportFolder
 from penstock.connector.event_time.rowtime import WatermarkPeeks
 from penstock.connector.scan import GroupMember, Scan
-from penstock.connector.source.coordinator.coordinator import enumerator_state
+from penstock.connector.source.coordinator.coordinator import known_source_ids
 from penstock.connector.source.microbatch.events import (
     AlignmentGroupFetched,
     AlignmentGroupPublished,
@@ -280,13 +280,12 @@ class PlanningExecutor:
 
         Raises TopicChangedError.
         """
-        if state == self._last or state.coordinator is None:
+        if state == self._last:
             return
-        known = self._source.enumerator_type.source_ids(enumerator_state(state.coordinator))
-        found = self.planner.list_splits().source_ids if known else {}
-        for owner, its_id in sorted(known.items()):
-            if found.get(owner) != its_id:
-                raise self.planner.changed(owner, its_id, found.get(owner))
+        known = known_source_ids(self._source.enumerator_type, state.coordinator)
+        if known:
+            for change in self.planner.list_splits().changes_since(known):
+                raise self.planner.changed(*change)
 
     def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
         """Return the clock for future timestamps; a replayed batch has it in its offset."""
