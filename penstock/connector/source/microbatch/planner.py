@@ -210,15 +210,14 @@ class BatchPlanner:
         new = self._splits.keys() - self._state.positions.keys() if self._found_later else set()
         for split_id, known in sorted(self._splits.items()):
             extent = extents[split_id]
-            lost = not known.finished and known.end < extent.first
-            end = ends.get(split_id, known.end)
-            if end < known.end:
-                lost, extent = True, replace(extent, end=end)
+            at = min(known.end, ends.get(split_id, known.end))
+            lost = at < known.end or (not known.finished and at < extent.first)
             if (lost and not self._settings.tolerates_loss) or self._shrank(known, extent):
-                return ReportDataLoss(split_id=split_id, position=known.end, extent=extent)
+                held = extent if at == known.end else replace(extent, end=at)
+                return ReportDataLoss(split_id=split_id, position=known.end, extent=held)
             noted = self._noted(known, extent) if split_id in new else known
-            split = splits[split_id] = self._at_position(noted, extent, min(end, known.end))
-            backlog[split_id] = self._readable(split, extents[split_id])
+            split = splits[split_id] = self._at_position(noted, extent, at)
+            backlog[split_id] = self._readable(split, extent)
         self._backlog, self._phase = backlog, _Phase.CAPS
         self._pending = self._pending_plan(splits, backlog)
         ranges = self._pending.caps_to_peek(aligned=self._settings.alignment is not None)
