@@ -78,9 +78,7 @@ class DeadLetterStore:
 
         `target` is the topic of the replay: records that another place replayed to it are not replayed again either.
         """
-        if not self.exists():
-            raise no_dead_letters(self.path)
-        letters = self.backend.read(self.spark)
+        letters = self._stored()
         if self.pipelines is not None:
             of_pipelines = F.lit(False)
             for name in self.pipelines:
@@ -92,6 +90,12 @@ class DeadLetterStore:
             CLUSTER
         )
         return joined.withColumn("replayed", F.coalesce("replayed", F.lit(False)))
+
+    def _stored(self) -> DataFrame:
+        """Return the dead letters of all pipelines. Raises UnknownObjectError."""
+        if not self.exists():
+            raise no_dead_letters(self.path)
+        return self.backend.read(self.spark)
 
     def _replayed(self, target: str | None) -> DataFrame:
         """Return the positions of records that were replayed: from here, or from elsewhere to the same topic."""
@@ -188,7 +192,7 @@ class DeadLetterStore:
         last record where some are not there any more: none of a replay counts as sent then.
         """
         planned = self._replays(self.backend).filter(F.col("replay_id") == replay.replay_id)
-        letters = self.backend.read(self.spark).dropDuplicates([*RECORD_POSITION, "table"])
+        letters = self._stored().dropDuplicates([*RECORD_POSITION, "table"])
         found = letters.join(
             planned.select(*RECORD_POSITION, "table"), [*RECORD_POSITION, "table"], "left_semi"
         )

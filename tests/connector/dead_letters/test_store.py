@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.errors import StateMismatchError, UnknownObjectError
 from penstock.connector.dead_letters.backends import DeltaDeadLetters
 from penstock.connector.dead_letters.delta_files import DeadLetterFiles
 from penstock.connector.dead_letters.store import DeadLetterStore
@@ -98,6 +99,16 @@ def test_a_replay_whose_letters_are_gone_is_not_sent_in_part(shelf: Make) -> Non
     with pytest.raises(
         StateMismatchError, match=r"of 3 records of orders is not sent: .* 2 are left"
     ):
+        list(one.records(replay))
+
+
+def test_a_replay_whose_place_is_gone_names_it(shelf: Make) -> None:
+    one = shelf("one", ("orders", 1))
+    replay = one.plan("orders", None)
+    assert replay is not None
+    shutil.rmtree(one.path)
+
+    with pytest.raises(UnknownObjectError, match="no dead letters"):
         list(one.records(replay))
 
 
