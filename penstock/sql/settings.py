@@ -27,11 +27,12 @@ from penstock.catalog.options.option import (
 
 _T = TypeVar("_T")
 
-_OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-](?:0?\d|1[0-8])(?::[0-5]\d)?")
+FIXED_ZONE = re.compile(r"Z|(?:UTC|GMT|UT)?([+-])(0?\d|1[0-8])(?::([0-5]\d))?")
+"""A time zone of one offset: its sign, hours and minutes."""
 
 
 def _zone(text: str) -> str:
-    if _OFFSET.fullmatch(text) is None:
+    if FIXED_ZONE.fullmatch(text) is None:
         try:
             ZoneInfo(text)
         except (KeyError, OSError) as error:
