@@ -9,7 +9,8 @@ from __future__ import annotations
 import atexit
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Self
 
@@ -51,6 +52,16 @@ def process_duckdb() -> duckdb.DuckDBPyConnection:
         }
         found = _connections[os.getpid()] = duckdb.connect(config=settings)
     return found
+
+
+@contextmanager
+def registered(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> Iterator[None]:
+    """Give rows of Arrow a name in DuckDB for as long as the block lasts."""
+    connection.register(name, rows)
+    try:
+        yield
+    finally:
+        connection.unregister(name)
 
 
 MANY_ROWS = 200_000

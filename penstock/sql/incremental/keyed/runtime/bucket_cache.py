@@ -27,20 +27,21 @@ from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId,
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.held_rows import HeldBucket, are_few, held_rows
-from penstock.sql.incremental.keyed.runtime.merged_rows import folded_rows
+from penstock.sql.incremental.keyed.runtime.merged_rows import create_table, fill_table, folded_rows
 from penstock.sql.incremental.keyed.runtime.segment_files import mapped_segments
 from penstock.sql.incremental.keyed.runtime.segment_folder import SegmentedBucket, SegmentFolder
 from penstock.sql.incremental.keyed.tables import (
     fetched,
     positional,
     process_duckdb,
+    registered,
     storage_type,
     text_literal,
     timestamp_text,
 )
 
 _FEWEST_ADDED = 100_000
-"""Rows that are added to a cache before those of equal dimensions become one, and as many as it had when they did."""
+"""Rows of newer files that stay apart, and as many as the first files have, before more files are added up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,7 @@ class BucketCache:
         text = query.format(stored=f"({rows})" if " UNION " in rows else self._relations()[0])
         if self.held is None:
             return fetched(self._duckdb, text, is_large=is_large)
-        with self._registered(_HELD, self.held):
+        with registered(self._duckdb, _HELD, self.held):
             return fetched(self._duckdb, text, is_large=is_large)
 
     def rows_of(self, keys: pa.Table, layout: KeyedLayout, *, is_large: bool) -> pa.Table:
@@ -166,7 +167,7 @@ class BucketCache:
             f"r.c{layout.names.index(name)} IS NOT DISTINCT FROM asked.k{n}"
             for n, name in enumerate(layout.key)
         )
-        with self._registered("asked", pa.Table.from_arrays(columns, names=names)):
+        with registered(self._duckdb, "asked", pa.Table.from_arrays(columns, names=names)):
             return self._fetched(f"{rows} SEMI JOIN asked ON {same}", is_large=is_large)
 
     def rows_between(
@@ -180,14 +181,6 @@ class BucketCache:
             within += f" AND {column} > {timestamp_text(after)}"
         rows = f"SELECT r.* FROM {{stored}} AS r WHERE {within}"
         return self._fetched(rows, is_large=is_large)
-
-    @contextmanager
-    def _registered(self, name: str, rows: pa.Table) -> Iterator[None]:
-        self._duckdb.register(name, rows)
-        try:
-            yield
-        finally:
-            self._duckdb.unregister(name)
 
 
 class JointCache(BucketCache):
@@ -288,15 +281,15 @@ class _DiskCache(BucketCache):
 
     def _begin(self, epoch: int, layout: KeyedLayout) -> None:
         name = self._name
-        with self._registered("empty", positional(layout).empty_table()):
-            for statement in (
-                f"CREATE OR REPLACE TABLE {name}.rows AS SELECT * FROM empty",
-                f"CREATE OR REPLACE TABLE {name}.newer_rows AS SELECT *, 0 AS file FROM empty",
-                f"CREATE OR REPLACE TABLE {name}.newer (file INTEGER, name VARCHAR)",
-                f"CREATE OR REPLACE TABLE {name}.settled (epoch BIGINT, last VARCHAR, rows BIGINT)",
-                f"INSERT INTO {name}.settled VALUES ({epoch}, '', 0)",
-            ):
-                self._duckdb.execute(statement)
+        for table in ("rows", "newer_rows"):
+            create_table(self._duckdb, f"{name}.{table}", layout)
+        for statement in (
+            f"ALTER TABLE {name}.newer_rows ADD COLUMN file INTEGER",
+            f"CREATE OR REPLACE TABLE {name}.newer (file INTEGER, name VARCHAR)",
+            f"CREATE OR REPLACE TABLE {name}.settled (epoch BIGINT, last VARCHAR, rows BIGINT)",
+            f"INSERT INTO {name}.settled VALUES ({epoch}, '', 0)",
+        ):
+            self._duckdb.execute(statement)
 
     def _without_stale(self, found: _Standing) -> _Standing:
         """Remove the rows of files that a merge stands for."""
@@ -308,11 +301,8 @@ class _DiskCache(BucketCache):
         """Add the rows of the files that are missing, those of each apart."""
         standing, files = self._standing, location.stored.files
         for number, file in enumerate(files[standing.settled + standing.newer :], standing.newer):
-            for rows in location.files.read(location.bucket, file, positional(layout)):
-                with self._registered("more", rows):
-                    self._duckdb.execute(
-                        f"INSERT INTO {self._name}.newer_rows SELECT *, {number} FROM more"
-                    )
+            parts = location.files.read(location.bucket, file, positional(layout))
+            fill_table(self._duckdb, f"{self._name}.newer_rows", parts, f"*, {number}")
             self._duckdb.execute(
                 f"INSERT INTO {self._name}.newer VALUES (?, ?)", [number, file.name]
             )

@@ -16,7 +16,7 @@ from pyarrow import types as at
 
 from penstock.connector.spark.source.buckets import combined
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.tables import is_nested, process_duckdb, storage_type
+from penstock.sql.incremental.keyed.tables import is_nested, process_duckdb, registered, storage_type
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -52,11 +52,8 @@ def _number_hashes(column: Any) -> Hashes:
 def _duckdb_hashes(column: Any) -> Hashes:
     """Return the hashes by which DuckDB groups: two zeros, and each NaN, have the same."""
     connection = process_duckdb()
-    connection.register("hashed", pa.Table.from_arrays([column], names=["c"]))
-    try:
+    with registered(connection, "hashed", pa.Table.from_arrays([column], names=["c"])):
         found = connection.sql("SELECT hash(c) FROM hashed").to_arrow_table()
-    finally:
-        connection.unregister("hashed")
     hashes: Hashes = found.column(0).to_numpy()
     return hashes
 
@@ -85,9 +82,7 @@ def same_keys(found: Sequence[Any], asked: Sequence[Any]) -> pa.Array | None:
 
 def _not_distinct(left: Any, right: Any) -> Any:
     connection = process_duckdb()
-    connection.register("pairs", pa.Table.from_arrays([left, right], names=["a", "b"]))
-    try:
+    pairs = pa.Table.from_arrays([left, right], names=["a", "b"])
+    with registered(connection, "pairs", pairs):
         query = "SELECT a IS NOT DISTINCT FROM b FROM pairs"
         return connection.sql(query).to_arrow_table().column(0)
-    finally:
-        connection.unregister("pairs")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.tables import positional, type_name
+from penstock.sql.incremental.keyed.tables import positional, registered, type_name
 
 PART_ROWS, PART_BYTES = 2_000_000, 128 * 2**20
 """The most rows of a file, and bytes that all of them would have in memory."""
@@ -105,17 +105,17 @@ class RowsOfFile:
 
 def create_table(tables: duckdb.DuckDBPyConnection, name: str, layout: KeyedLayout) -> None:
     """Make an empty table of stored rows."""
-    tables.register("nothing", positional(layout).empty_table())
-    tables.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM nothing")
-    tables.unregister("nothing")
+    with registered(tables, "nothing", positional(layout).empty_table()):
+        tables.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM nothing")
 
 
-def fill_table(tables: duckdb.DuckDBPyConnection, name: str, parts: Iterator[pa.Table]) -> None:
-    """Add rows to a table."""
+def fill_table(
+    tables: duckdb.DuckDBPyConnection, name: str, parts: Iterator[pa.Table], columns: str = "*"
+) -> None:
+    """Add rows to a table, whose columns are SQL over those of the rows."""
     for part in parts:
-        tables.register("more", part)
-        tables.execute(f"INSERT INTO {name} SELECT * FROM more")
-        tables.unregister("more")
+        with registered(tables, "more", part):
+            tables.execute(f"INSERT INTO {name} SELECT {columns} FROM more")
 
 
 def fold_rows(
