@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
 from typing import Generic, TypeVar
 
@@ -52,9 +52,7 @@ class BackgroundLook(Generic[_T]):
             is_due = self._ended_ms is None or now_ms - self._ended_ms > self.fresh_ms
             starts = is_due and not self._latest.running
             if starts:
-                self._latest = LatestLook(
-                    found=self._latest.found, at_ms=self._latest.at_ms, running=True
-                )
+                self._latest = replace(self._latest, running=True)
                 self._begun_ms = now_ms
                 self._ended = Event()
             latest, ended, left_ms = self._latest, self._ended, self._begun_ms + wait_ms - now_ms
@@ -73,7 +71,7 @@ class BackgroundLook(Generic[_T]):
             log.debug("%s failed", self.name, exc_info=True)
         with self._lock:
             if found is None:
-                self._latest = LatestLook(found=self._latest.found, at_ms=self._latest.at_ms)
+                self._latest = replace(self._latest, running=False)
             else:
                 self._latest = LatestLook(found=found, at_ms=self.clock.now_ms())
             self._ended_ms = self.clock.monotonic_ms()
