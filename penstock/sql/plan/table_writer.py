@@ -15,7 +15,6 @@ from penstock.catalog.model.types import (
     LogicalType,
     TimestampLtzType,
     TimestampType,
-    parts_of,
 )
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Sink
@@ -26,6 +25,7 @@ from penstock.connector.file_output import (
     WrittenByEngine,
     stored_type,
 )
+from penstock.sql.dialect.spark.casts import MICROS, digits_of_times
 from penstock.sql.expressions.time_functions import to_precision
 from penstock.sql.expressions.value_types import OutsideError, converted, differs_in
 from penstock.sql.plan.analysed import AnalysedQuery
@@ -60,7 +60,6 @@ def _zone(spark: SparkSession | None) -> str:
     return "UTC" if spark is None else spark.conf.get(TIME_ZONE) or "UTC"
 
 
-_MICROS = 6
 _OTHER = "the query does more than take columns of one table"
 
 
@@ -100,18 +99,12 @@ def _as_column(value: Expression, kind: LogicalType) -> Expression:
     wanted = stored_type(kind)
     if stored_type(value.type) != wanted:
         return converted(value, wanted) or value
-    if max(_digits(value.type), default=0) <= min(_digits(kind), default=_MICROS):
+    had, has = digits_of_times(value.type), digits_of_times(kind)
+    if max(had, default=0) <= min(has, default=MICROS):
         return value
     if isinstance(kind, TimestampType | TimestampLtzType):
         return to_precision(value, kind.precision)
     raise OutsideError
-
-
-def _digits(kind: LogicalType) -> Iterator[int]:
-    """Yield the digits of a second of each time in a type, as far as they are kept."""
-    for part in parts_of(kind):
-        if isinstance(part, TimestampType | TimestampLtzType):
-            yield min(part.precision, _MICROS)
 
 
 def _reasons(query: AnalysedQuery) -> Iterator[str]:

@@ -341,10 +341,14 @@ def _cut(time: str, digits: int, *, of_instant: bool) -> str:
     return let([time], lambda v: form.format(v[0], step))
 
 
-def times_to_cut(kind: t.LogicalType) -> Sequence[int]:
-    """The digits of the times in a type that have fewer than Spark keeps."""
+def digits_of_times(kind: t.LogicalType) -> Sequence[int]:
+    """The digits of a second that each time in a type has, as far as Spark keeps them."""
     times = (p for p in t.parts_of(kind) if isinstance(p, t.TimestampType | t.TimestampLtzType))
-    return [time.precision for time in times if time.precision < MICROS]
+    return [min(time.precision, MICROS) for time in times]
+
+
+def _is_cut(kind: t.LogicalType) -> bool:
+    return min(digits_of_times(kind), default=MICROS) < MICROS
 
 
 def at_precision(sql: str, kind: t.LogicalType) -> str:
@@ -352,7 +356,7 @@ def at_precision(sql: str, kind: t.LogicalType) -> str:
 
     What INSERT gives to a column of TIMESTAMP(3) is cut as by CAST (LogicalTypeCasts.supportsAvoidingCast).
     """
-    if not times_to_cut(kind):
+    if not _is_cut(kind):
         return sql
     match kind:
         case t.TimestampType(precision=digits) | t.TimestampLtzType(precision=digits):
@@ -360,9 +364,9 @@ def at_precision(sql: str, kind: t.LogicalType) -> str:
         case t.ArrayType(element=element):
             return f"transform({sql}, __x -> {at_precision('__x', element)})"
         case t.MapType(key=key, value=value):
-            if times_to_cut(value):
+            if _is_cut(value):
                 sql = f"transform_values({sql}, (__k, __v) -> {at_precision('__v', value)})"
-            if times_to_cut(key):
+            if _is_cut(key):
                 sql = f"transform_keys({sql}, (__k, __v) -> {at_precision('__k', key)})"
             return sql
         case t.RowType(fields=fields):

@@ -9,6 +9,8 @@ the first time behind that, and those of the time of day by a day on which no zo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from penstock.catalog.model.identifier import spark_literal
 from penstock.sql.dialect.spark.types import let
@@ -17,12 +19,12 @@ _OF_DATES = frozenset("GyDMLdQqEF")
 _OF_TIMES = frozenset("ahKkHmsS")
 _RESERVED = frozenset("[]{}#")
 
+SINCE_MIDNIGHT = "({0} - CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ))"
+"""The interval from the begin of the day of a TIMESTAMP."""
+
 _IS_THERE = "{0} = CAST(CAST({0} AS TIMESTAMP) AS TIMESTAMP_NTZ)"
 _MIDNIGHT = "CAST(CAST({0} AS DATE) AS TIMESTAMP)"
-_TIME_OF_DAY = (
-    "CAST(TIMESTAMP_NTZ '2001-01-02 00:00:00' + "
-    "({0} - CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ)) AS TIMESTAMP)"
-)
+_TIME_OF_DAY = f"CAST(TIMESTAMP_NTZ '2001-01-02 00:00:00' + {SINCE_MIDNIGHT} AS TIMESTAMP)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +69,18 @@ def _pieces(pattern: str) -> list[_Piece]:
 
 
 def _of_parts(time: str, pieces: list[_Piece]) -> str:
-    groups: list[tuple[str, str]] = []
-    before = ""
+    """Write each part of a pattern by what its letters need; a text goes with those before it, the first of all."""
+    form = next(_form_of(piece) for piece in pieces if not piece.is_text)
+    parts: list[tuple[str, str]] = []
     for piece in pieces:
-        if piece.is_text:
-            before += piece.written
-            continue
-        form = _MIDNIGHT if piece.written[0] in _OF_DATES else _TIME_OF_DAY
-        if groups and groups[-1][0] != form:
-            groups[-1] = (groups[-1][0], groups[-1][1] + before)
-            groups.append((form, piece.written))
-        elif groups:
-            groups[-1] = (form, groups[-1][1] + before + piece.written)
-        else:
-            groups.append((form, before + piece.written))
-        before = ""
-    groups[-1] = (groups[-1][0], groups[-1][1] + before)
-    items = [_by_spark(form.format(time), part) for form, part in groups]
+        form = form if piece.is_text else _form_of(piece)
+        parts.append((form, piece.written))
+    items = [
+        _by_spark(form.format(time), "".join(written for _, written in group))
+        for form, group in groupby(parts, key=itemgetter(0))
+    ]
     return items[0] if len(items) == 1 else f"concat({', '.join(items)})"
+
+
+def _form_of(piece: _Piece) -> str:
+    return _MIDNIGHT if piece.written[0] in _OF_DATES else _TIME_OF_DAY

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
 from penstock.catalog.model.identifier import spark_literal
-from penstock.sql.dialect.spark.types import TEXTS, kind_of, let, operand
+from penstock.sql.dialect.spark.types import IN_UTC, TEXTS, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
 MODE = re.compile(
@@ -90,8 +90,6 @@ KIND_CHECKS = {
 RETURNED = (exp.DType.BOOLEAN, exp.DType.INT, exp.DType.DOUBLE)
 
 KEEP_NULLS = "map('ignoreNullFields', 'false')"
-
-EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 
 # --- reading ---
@@ -250,7 +248,7 @@ def json_item(writer: SparkGenerator, node: exp.Expr) -> str:
     if kind == exp.DType.TIMESTAMPNTZ:
         return f"concat('\"', replace(CAST({text} AS STRING), ' ', 'T'), '\"')"
     if kind == exp.DType.TIMESTAMPLTZ:
-        utc = f"timestampadd(MICROSECOND, unix_micros({text}), {EPOCH})"
+        utc = IN_UTC.format(text)
         return f"concat('\"', replace(CAST({utc} AS STRING), ' ', 'T'), 'Z\"')"
     return f"if({text} IS NULL, NULL, regexp_replace(to_json(array({text}), {KEEP_NULLS}), '^.|.$', ''))"
 

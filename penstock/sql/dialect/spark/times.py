@@ -21,9 +21,9 @@ from penstock.sql.dialect.functions.time import (
     MIN_MILLIS,
     MIN_SECONDS,
 )
-from penstock.sql.dialect.spark.date_patterns import local_date_format
+from penstock.sql.dialect.spark.date_patterns import SINCE_MIDNIGHT, local_date_format
 from penstock.sql.dialect.spark.numbers import rounded
-from penstock.sql.dialect.spark.types import TEXTS, TYPES, kind_of, let, operand
+from penstock.sql.dialect.spark.types import EPOCH, IN_UTC, TEXTS, TYPES, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
 SECONDS = "extract(SECOND FROM {0})"
@@ -51,13 +51,8 @@ EXTRACTED = {
 
 OF_INTERVAL = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
-EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
-
-# The time of an instant in UTC.
-IN_UTC = f"timestampadd(MICROSECOND, unix_micros({{0}}), {EPOCH})"
-
 # Milliseconds of a time since the beginning of its day.
-OF_DAY = "(({0} - CAST(CAST({0} AS DATE) AS TIMESTAMP_NTZ)) DIV INTERVAL '0.001' SECOND)"
+OF_DAY = f"({SINCE_MIDNIGHT} DIV INTERVAL '0.001' SECOND)"
 
 LOCAL = (exp.DType.TIMESTAMPNTZ, exp.DType.DATE)
 

@@ -12,6 +12,11 @@ from penstock.catalog.model.identifier import UNREAD
 from penstock.sql.dialect.parser.table_functions import is_always, is_left, keeping_name, table_call
 from penstock.sql.syntax.parse_errors import NodeError
 
+EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+
+IN_UTC = f"timestampadd(MICROSECOND, unix_micros({{0}}), {EPOCH})"
+"""The local time that a TIMESTAMP_LTZ is in UTC."""
+
 INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)

@@ -23,7 +23,7 @@ from penstock.sql.binding.binder import bind_query
 from penstock.sql.checkpoint.directory import checkpoint_files, saved_shape
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.dialect import to_text
-from penstock.sql.dialect.spark.casts import MICROS, times_to_cut
+from penstock.sql.dialect.spark.casts import MICROS, digits_of_times
 from penstock.sql.dialect.spark.types import precision_of
 from penstock.sql.errors.spark import as_input_error
 from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
@@ -269,7 +269,7 @@ def _cut_columns(analysed: AnalysedInsert, namespace: Namespace) -> frozenset[st
     None where no time of the query has more: what is of the column's type is not cast, in Flink neither.
     """
     columns = filled_columns(analysed.statement, analysed.target)
-    wanted = {name: min(times_to_cut(c.type), default=MICROS) for name, c in columns.items()}
+    wanted = {name: min(digits_of_times(c.type), default=MICROS) for name, c in columns.items()}
     if all(digits == MICROS for digits in wanted.values()):
         return frozenset()
     query = copy_tree(analysed.statement.query)
