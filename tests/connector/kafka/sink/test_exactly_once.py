@@ -85,6 +85,16 @@ def only_slot_1(batches: Any, *, task: Any) -> Any:
         yield from write_slot(batches, task=task)
 
 
+def fail_after_slot_1(
+    sink: KafkaSink, frame: DataFrame, batch: MicroBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Write one of three slots of a batch."""
+    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
+    with pytest.raises(SinkError, match="not done"):
+        sink.write_batch(frame, batch)
+    monkeypatch.undo()
+
+
 def test_slots_that_are_committed_are_passed_over_and_the_others_written(
     spark: SparkSession,
     kafka: KafkaServer,
@@ -94,12 +104,9 @@ def test_slots_that_are_committed_are_passed_over_and_the_others_written(
 ) -> None:
     """The driver died after one of three slots: the replay writes the other two, and order is kept within a key."""
     name = topic(partitions=2)
-    sink, batch = once(kafka, name), batch_of(spark, tmp_path, 0)
-    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
-    with pytest.raises(SinkError, match="not done"):
-        sink.write_batch(rows(spark, 0), batch)
+    batch = batch_of(spark, tmp_path, 0)
+    fail_after_slot_1(once(kafka, name), rows(spark, 0), batch, monkeypatch)
     seen = ids(kafka, name)
-    monkeypatch.undo()
     once(kafka, name).write_batch(rows(spark, 0), batch)
 
     assert 0 < len(seen) < 20
@@ -115,12 +122,9 @@ def test_a_first_batch_whose_markers_may_be_forgotten_is_not_written_again(
 ) -> None:
     """One of three slots has it, and a week later no slot without a marker says that it has not."""
     name = topic(partitions=2)
-    sink, batch = once(kafka, name), batch_of(spark, tmp_path, 0)
-    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
-    with pytest.raises(SinkError, match="not done"):
-        sink.write_batch(rows(spark, 0), batch)
+    batch = batch_of(spark, tmp_path, 0)
+    fail_after_slot_1(once(kafka, name), rows(spark, 0), batch, monkeypatch)
     seen = ids(kafka, name)
-    monkeypatch.undo()
     (noted,) = tmp_path.glob("kafka-sinks/*/attempts/0")
     noted.write_text(str(int(noted.read_text()) - 7 * 86_400_000))
     noted.with_name(".0.crc").unlink(missing_ok=True)
@@ -143,16 +147,6 @@ def keyless(kafka: KafkaServer, topic: str, **more: str) -> KafkaSink:
 def with_nulls(spark: SparkSession) -> DataFrame:
     """Rows whose values are other bytes where fields that are NULL are left out."""
     return spark.range(40).selectExpr("id", "CAST(NULL AS STRING) AS name")
-
-
-def fail_after_slot_1(
-    sink: KafkaSink, frame: DataFrame, batch: MicroBatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Write one of three slots of a batch."""
-    monkeypatch.setattr("penstock.connector.kafka.sink.sink.write_slot", only_slot_1)
-    with pytest.raises(SinkError, match="not done"):
-        sink.write_batch(frame, batch)
-    monkeypatch.undo()
 
 
 def test_a_half_written_batch_is_not_completed_with_other_records(
