@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,14 @@ class SplitOffsets:
 
     first: int
     end: int
+
+
+@runtime_checkable
+class ChecksLogEnds(Protocol):
+    """A metadata client of logs that may become shorter: other records take the place of those that were there."""
+
+    def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
+        """Return where logs end, exclusive, also past what can be read yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from penstock.catalog.errors import InputError, PenstockError, StateMismatchErro
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.source.coordinator.coordinator import known_source_ids
-from penstock.connector.source.split import Discovery, SplitOffsets
+from penstock.connector.source.microbatch.watermark import check_goes_on
+from penstock.connector.source.split import ChecksLogEnds, Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.identity import check_identity
@@ -57,7 +58,7 @@ def ask(leaf: TableScan, project: Path, standing: CheckpointPosition | None = No
     try:
         planner = source.open_planner(ReadRequest(columns=()))
         try:
-            return _look(name, source, planner, standing)
+            return _look(leaf, source, planner, standing)
         finally:
             planner.close()
     except PenstockError as error:
@@ -76,7 +77,7 @@ def check_resumable(
     found: Discovery,
     extents: Mapping[str, SplitOffsets],
 ) -> None:
-    """Raise what a start would: for a topic made again, or records that were deleted before they were read."""
+    """Raise what a start would: for a topic made again, or records that are gone, before they were read or since."""
     known = known_source_ids(source.enumerator_type, standing.state.coordinator)
     for change in found.changes_since(known):
         raise planner.changed(*change)
@@ -86,14 +87,35 @@ def check_resumable(
         unread = extent is not None and not split.finished and start < extent.first
         if extent is not None and unread and not source.tolerates_loss:
             raise planner.lost(split.split_id, start, extent)
+    if not source.tolerates_loss:
+        _check_log_ends(planner, standing.state, extents)
+
+
+def _check_log_ends(
+    planner: SplitMetadataClient, state: SourceState, extents: Mapping[str, SplitOffsets]
+) -> None:
+    """Raise for a log that ends before what was read of it: other records would take the place of those."""
+    shorter = {
+        split.split_id: split.end
+        for split in state.splits
+        if not split.finished
+        and split.split_id in extents
+        and extents[split.split_id].end < split.end
+    }
+    if shorter and isinstance(planner, ChecksLogEnds):
+        for split_id, end in sorted(planner.log_ends(sorted(shorter)).items()):
+            if end < shorter[split_id]:
+                extent = replace(extents[split_id], end=end)
+                raise planner.lost(split_id, shorter[split_id], extent)
 
 
 def _look(
-    name: str,
+    leaf: TableScan,
     source: SplitSource,
     planner: SplitMetadataClient,
     standing: CheckpointPosition | None,
 ) -> SourceStatus:
+    name = str(leaf.table.identifier)
     found = planner.list_splits()
     split_ids = tuple(found.owners)
     extents = planner.extents(split_ids)
@@ -101,6 +123,8 @@ def _look(
     if standing is not None:
         try:
             check_resumable(source, planner, standing, found, extents)
+            if leaf.rowtime is not None:
+                check_goes_on(name, standing.state, bounded=source.bounded)
         except PenstockError as error:
             refusal = error
     return SourceStatus(

@@ -40,7 +40,13 @@ from penstock.connector.source.coordinator.events import (
     SplitRequested,
     WatermarkAlignment,
 )
-from penstock.connector.source.enumerator import HINT, EnumeratorState, MakeEnumerator, check_keys
+from penstock.connector.source.enumerator import (
+    HINT,
+    EnumeratorState,
+    MakeEnumerator,
+    SplitEnumerator,
+    check_keys,
+)
 from penstock.connector.source.segments import SegmentFiles
 
 VERSION = 1

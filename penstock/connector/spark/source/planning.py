@@ -8,10 +8,10 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, assert_never, runtime_checkable
+from typing import assert_never
 
 from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.connector.commits import CommitsOffsets, OffsetCommits
@@ -42,7 +42,7 @@ from penstock.connector.source.microbatch.planner import BatchPlanner, BatchPlan
 from penstock.connector.source.microbatch.planning_clock import PlanningClock
 from penstock.connector.source.microbatch.watermark import check_goes_on
 from penstock.connector.source.segments import SegmentFiles
-from penstock.connector.source.split import SplitOffsets
+from penstock.connector.source.split import ChecksLogEnds, SplitOffsets
 from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
@@ -51,14 +51,6 @@ log = logging.getLogger(__name__)
 
 SHORTER_LOG_S, SHORTER_LOG_PAUSE_S = 10.0, 0.5
 """How long, and how often, planning looks for records that a log had and has not, before they count as lost."""
-
-
-@runtime_checkable
-class ChecksLogEnds(Protocol):
-    """A metadata client of logs that may become shorter: other records take the place of those that were there."""
-
-    def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
-        """Return where logs end, exclusive, also past what can be read yet."""
 
 
 class AlignmentExchange:

@@ -16,7 +16,12 @@ from pyarrow import types as at
 
 from penstock.connector.spark.source.buckets import combined
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.tables import is_nested, process_duckdb, registered, storage_type
+from penstock.sql.incremental.keyed.tables import (
+    is_nested,
+    process_duckdb,
+    registered,
+    storage_type,
+)
 
 Hashes = npt.NDArray[np.uint64]
 
