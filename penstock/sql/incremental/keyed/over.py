@@ -9,7 +9,7 @@ the batch before ended: which batch a row came in changes no digit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import types as at
 
 from penstock.sql.incremental.keyed.event_time import WaitingRows, with_kind
+from penstock.sql.incremental.keyed.files.spooled_rows import spooled
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.recompute import SideQuery
 from penstock.sql.incremental.keyed.tables import (
@@ -49,6 +50,9 @@ Positions = npt.NDArray[np.int64]
 
 _CELLS = 1 << 18
 """Values that are added in one call: two megabytes of them."""
+
+_ROWS = 1 << 18
+"""Rows whose sums are in memory at once."""
 
 
 def frame_sums(values: Doubles, first: Positions, last: Positions) -> Doubles:
@@ -82,6 +86,42 @@ def frame_sums(values: Doubles, first: Positions, last: Positions) -> Doubles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _LastFrame:
+    """The first and last position of a frame, its sum and the number of its values that are not NULL."""
+
+    first: int
+    last: int
+    total: float
+    count: int
+
+
+def _frame_totals(
+    values: pa.ChunkedArray, first: Positions, last: Positions, before: _LastFrame | None
+) -> tuple[Doubles, Positions]:
+    """Return the sums of frames, whose `first` and `last` ascend, and the number of values that are not NULL in each.
+
+    `before` is the frame before them: those that begin with it go on from its sum.
+    """
+    goes_on = 0 if before is None else int(np.searchsorted(first, before.first, side="right"))
+    parts = []
+    if before is not None and goes_on:
+        ends = last[:goes_on] - before.last
+        more = values.slice(before.last + 1, int(ends[-1]))
+        added = np.concatenate([[before.total], np.asarray(more.fill_null(0.0))])
+        there = np.concatenate([[before.count], np.asarray(more.is_valid())])
+        parts.append((frame_sums(added, np.zeros_like(ends), ends), np.cumsum(there)[ends]))
+    if goes_on < len(first):
+        low = int(first[goes_on])
+        begins, ends = first[goes_on:] - low, last[goes_on:] - low
+        own = values.slice(low, int(ends[-1]) + 1)
+        there = np.concatenate([[0], np.cumsum(np.asarray(own.is_valid()))])
+        sums = frame_sums(np.asarray(own.fill_null(0.0)), begins, ends)
+        parts.append((sums, there[ends + 1] - there[begins]))
+    totals, counts = zip(*parts, strict=True)
+    return np.concatenate(totals), np.concatenate(counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSum:
     """A sum of DOUBLE over the frame of each row, or their average: its column, and its value in DuckDB's SQL."""
 
@@ -111,31 +151,35 @@ class FrameSums:
             f"MAX(position){self.window} AS last, {listed(f'x{n}' for n in range(len(self.sums)))} FROM "
             f"(SELECT *, {values}, row_number() OVER (ORDER BY {order}) - 1 AS position FROM {table}) ORDER BY position"
         )
-        number, asked_for, first, last = (found.column(n) for n in range(4))
-        due = np.asarray(asked_for)
-        frames = (np.asarray(first)[due], np.asarray(last)[due])
-        sums = [self._sum(one, found.column(4 + n), *frames) for n, one in enumerate(self.sums)]
-        tables.give(table + "_sums", pa.table([number.filter(asked_for), *sums], self._columns))
+        schema = pa.schema([("number", pa.int64()), *((d, pa.float64()) for d in self.names)])
+        tables.give(table + "_sums", spooled(schema, self._added(found, schema)))
         named = listed(["c0 AS number", *(f"c{n + 1} AS {d}" for n, d in enumerate(self.names))])
         return (
             f"{table} LEFT JOIN (SELECT {named} FROM {table}_sums) AS sums "
             f"ON sums.number = {table}.{rows.arrival}"
         )
 
-    @property
-    def _columns(self) -> list[str]:
-        return ["number", *self.names]
-
-    def _sum(
-        self, one: FrameSum, values: pa.ChunkedArray, first: Positions, last: Positions
-    ) -> pa.Array:
-        """Return a sum for each frame: NULL where all its values are NULL, which add nothing to others."""
-        there = np.concatenate([[0], np.cumsum(np.asarray(values.is_valid()))])
-        counts = there[last + 1] - there[first]
-        sums = frame_sums(np.asarray(values.fill_null(0.0)), first, last)
-        if one.averages:
-            sums = sums / np.maximum(counts, 1)
-        return pa.array(sums, pa.float64(), mask=counts == 0)
+    def _added(self, found: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the sums: NULL where all values of a frame are NULL, which add nothing to others."""
+        before: list[_LastFrame | None] = [None] * len(self.sums)
+        for start in range(0, found.num_rows, _ROWS):
+            rows = found.slice(start, _ROWS)
+            asked = np.asarray(rows.column(1))
+            if not asked.any():
+                continue
+            number, first, last = (np.asarray(rows.column(n))[asked] for n in (0, 2, 3))
+            columns = [pa.array(number)]
+            for n, one in enumerate(self.sums):
+                totals, counts = _frame_totals(found.column(4 + n), first, last, before[n])
+                before[n] = _LastFrame(
+                    first=int(first[-1]),
+                    last=int(last[-1]),
+                    total=float(totals[-1]),
+                    count=int(counts[-1]),
+                )
+                result = totals / np.maximum(counts, 1) if one.averages else totals
+                columns.append(pa.array(result, pa.float64(), mask=counts == 0))
+            yield pa.record_batch(columns, schema=schema)
 
 
 # --- rows of the frame ---

@@ -11,7 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.sql.incremental.keyed.over import FRAME, TOTALS, frame_sums
+from penstock.sql.incremental.keyed import over
+from penstock.sql.incremental.keyed.event_time import WaitingRows
+from penstock.sql.incremental.keyed.files import spooled_rows
+from penstock.sql.incremental.keyed.over import FRAME, TOTALS, FrameSum, FrameSums, frame_sums
+from penstock.sql.incremental.keyed.tables import BucketTables
 from penstock.sql.incremental.stages import OverAggregate
 from tests.sql.incremental.keyed.event_time_bucket import (
     INSERT,
@@ -22,6 +26,7 @@ from tests.sql.incremental.keyed.event_time_bucket import (
     operator_of,
     stage_of,
 )
+from tests.sql.incremental.keyed.memory import MB, peak_bytes
 from tests.sql.incremental.keyed.oracle import answer, rows_in
 
 ORDERS = pa.schema(
@@ -170,9 +175,8 @@ class Orders:
         return due
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_each_row_comes_once_with_those_before_it(name: str) -> None:
-    """In the batch whose watermark passes it; rows of one time in order of arrival."""
+def check_rows_come_once(name: str) -> None:
+    """Each in the batch whose watermark passes it; rows of one time in order of arrival."""
     case = CASES[name]
     bucket, orders = case.opened(), Orders(draw=random.Random(len(name)))
     values = case.written(case.sql or case.calls, ", n" * case.by_row + case.frame)
@@ -190,6 +194,20 @@ def test_each_row_comes_once_with_those_before_it(name: str) -> None:
     bucket.give(before + 100)
 
     assert not bucket.kept()["feed_0"], "no row waits"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_row_comes_once_with_those_before_it(name: str) -> None:
+    check_rows_come_once(name)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "of doubles" in name])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_sums_go_on_behind_the_rows_that_are_in_memory(
+    monkeypatch: pytest.MonkeyPatch, name: str, rows: int
+) -> None:
+    monkeypatch.setattr(over, "_ROWS", rows)
+    check_rows_come_once(name)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -286,3 +304,33 @@ def test_sums_of_doubles_do_not_depend_on_batches(name: str) -> None:
 
     assert found == at_once
     assert len(found) == len(rows)
+
+
+@pytest.mark.parametrize("frame", ["UNBOUNDED", "9"])
+def test_sums_over_a_key_of_many_rows_take_the_memory_of_some(
+    monkeypatch: pytest.MonkeyPatch, frame: str
+) -> None:
+    """Of one key, all of which are due: 400,000 rows of 40 bytes."""
+    monkeypatch.setattr(over, "_ROWS", 1 << 14)
+    monkeypatch.setattr(over, "_CELLS", 1 << 14)
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", MB)
+    rows = WaitingRows(
+        name="feed_0", columns=tuple(ORDERS), key=("currency",), time="ts", waits_for=(0,)
+    )
+    window = (
+        f" OVER (PARTITION BY c0 ORDER BY c1, c4 ROWS BETWEEN {frame} PRECEDING AND CURRENT ROW)"
+    )
+    total = FrameSum(field=pa.field("total", pa.float64()), value="c2::DOUBLE")
+    sums = FrameSums(window=window, sums=(total,))
+    made = "SELECT 'EUR' AS c0, make_timestamp(range) AS c1, 2 AS c2, 0 AS c3, range AS c4 FROM range({})"
+    with BucketTables() as tables:
+        tables.create("few", made.format(10))
+        sums.joined(tables, rows, "few", "TRUE")  # which imports what it takes
+        tables.create("many", made.format(400_000))
+        with peak_bytes() as taken:
+            joined = sums.joined(tables, rows, "many", "TRUE")
+            peak = taken()
+        last = tables.value(f"SELECT arg_max(d0, c4)::BIGINT FROM {joined}")
+
+    assert last == (800_000 if frame == "UNBOUNDED" else 20)
+    assert peak < 6 * MB
