@@ -79,7 +79,8 @@ ARRIVED_FIELDS = ("batch", "input", "split", "position")
 """Its fields, the first to compare first.
 
 `batch` is the id of the micro-batch, 0 where rows are read once; `input` the place of the table among those of the
-query; `split` that of the split in the batch's offset; `position` grows with the rows of a split.
+query; `split` that of the range in the batch, of one split those that several tasks read have several; `position`
+grows with the rows of a range, of which a record may have more than one.
 """
 
 

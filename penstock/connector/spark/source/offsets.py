@@ -6,7 +6,7 @@ path: so the empty state is every scan's initial offset, and the resolved start 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +43,8 @@ class TaskPartition(InputPartition):
     Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions` are
     the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end. `reports`
     says where the task reports event times above `known_ms`, the watermark that planning gave each split, and of late
-    rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset. `slot` is the number
-    of the task where each has whole splits.
+    rows in the splits `counts_late`. `numbers` are the places of its ranges in the batch. `slot` is the number of the
+    task where each has whole splits.
     """
 
     splits: tuple[Split, ...]
@@ -89,12 +89,12 @@ def plan_partitions(
     known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
     # nothing is late before there is a watermark
     behind = set() if state.watermark_before_ms is None else set(_behind_its_discovery(state))
-    numbers = {split.split_id: number for number, split in enumerate(state.splits)}
     task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
     if tasks is None and slots is None:
         task_splits = gather([split for (split,) in task_splits], size)
     if heartbeat and not task_splits:
         task_splits = [()]
+    numbers = _numbers(state, [split for task in task_splits for split in task])
     return [
         TaskPartition(
             splits=splits,
@@ -105,11 +105,18 @@ def plan_partitions(
             reports=reports if tracks_event_time else None,
             known_ms=tuple((i, known_ms[i]) for s in splits if (i := s.split_id) in known_ms),
             counts_late=tuple(s.split_id for s in splits if s.split_id in behind),
-            numbers=tuple(numbers[s.split_id] for s in splits),
+            numbers=tuple(numbers[s.split_id, s.start] for s in splits),
             slot=None if slots is None else index,
         )
         for index, splits in enumerate(task_splits)
     ]
+
+
+def _numbers(state: SourceState, ranges: Sequence[Split]) -> Mapping[tuple[str, int], int]:
+    """Number ranges by their splits, as they are in the offset, and by where they start."""
+    number_of = {split.split_id: number for number, split in enumerate(state.splits)}
+    ordered = sorted((number_of[one.split_id], one.start, one.split_id) for one in ranges)
+    return {(split_id, start): number for number, (_, start, split_id) in enumerate(ordered)}
 
 
 def _behind_its_discovery(state: SourceState) -> Iterator[str]:

@@ -271,7 +271,7 @@ class RecordWriter:
 
 
 class _Arrivals:
-    """Counts the rows of a task's ranges; a range begins at its first position, which no row before it reaches."""
+    """Counts the rows of a task's ranges, each from its first position on."""
 
     def __init__(self, partition: TaskPartition, scan: Scan, number: int) -> None:
         self._input = number
