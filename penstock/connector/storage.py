@@ -144,6 +144,15 @@ class Folder:
             self.system.delete_file(target)
             self.system.move(source, target)
 
+    def keep(self, source: str, target: str) -> None:
+        """Rename a file to a name that tells its content: a whole one that is there stays, all the time."""
+        size = self.system.get_file_info(source).size
+        found = self.system.get_file_info(target)
+        if found.is_file and found.size == size:
+            self.system.delete_file(source)
+        else:
+            self.replace(source, target)
+
 
 _OF_CHECKPOINTS = (
     "tasks write dead letters with pyarrow, which knows file, s3, gs, abfss and hdfs; choose another "

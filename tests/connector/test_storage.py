@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,6 +62,48 @@ def test_a_file_is_renamed_over_another_one(folder: Folder) -> None:
 
     assert folder.names() == ["old"]
     assert folder.text("old") == "new"
+
+
+class OfHdfs:
+    """The part of a file system that renames: one that has the target refuses, as HDFS."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.removed: list[str] = []
+
+    def get_file_info(self, path: str) -> SimpleNamespace:
+        """Tell of a file."""
+        there = self.files.get(path)
+        return SimpleNamespace(
+            is_file=there is not None, size=None if there is None else len(there)
+        )
+
+    def move(self, source: str, target: str) -> None:
+        """Rename."""
+        if target in self.files:
+            raise OSError(f"{target} is there")
+        self.files[target] = self.files.pop(source)
+
+    def delete_file(self, path: str) -> None:
+        """Remove."""
+        del self.files[path]
+        self.removed.append(path)
+
+
+@pytest.mark.parametrize(
+    ("there", "removed"),
+    [({}, []), ({"one": b"text"}, [".one"]), ({"one": b"te"}, ["one"])],
+    ids=["none", "the same", "a part"],
+)
+def test_a_file_whose_name_tells_its_content_is_never_removed_for_its_like(
+    there: dict[str, bytes], removed: list[str]
+) -> None:
+    """A late task writes it again, and may be killed between any two steps."""
+    system = OfHdfs({".one": b"text", **there})
+    Folder(system=system, path="", shown="").keep(".one", "one")
+
+    assert system.files == {"one": b"text"}
+    assert system.removed == removed
 
 
 def test_keys_are_of_their_session(s3: S3Server) -> None:

@@ -309,7 +309,7 @@ class AccumulateInserts:
             f"SELECT {listed([f'keyed.c{width} AS {_GROUP}', *dims, *totals])} FROM stored AS s "
             f"JOIN keyed ON {_same('s', 'keyed', width)} GROUP BY ALL HAVING {living}"
         )
-        if self.time_to_live_ms:  # a clock that was set back may let one live again
+        if self.expires:  # by a clock set back, or no time to live any more, others live again
             newest = f"began = MAX(began) OVER (PARTITION BY {_GROUP})"
             rows = f"SELECT * FROM ({rows}) QUALIFY {newest}"
         # where groups have a begin it is read twice

@@ -333,9 +333,16 @@ def _look_up(
 
 
 def _each_once(name: str, one: KeyedInput, stored: pa.Table) -> str:
-    """Write the query of stored rows that gives each as often as it is there: equal ones are one in merged files."""
+    """Write the query of stored rows that gives each as often as it is there: equal ones are one in merged files.
+
+    Rows that expired were subtracted by an operator with a time to live, which has the same state.
+    """
     dims = listed(one.dims)
     count = len(one.dims) + one.count
+    least = pc.min(stored.column(count)).as_py()
+    if least is not None and least < 1:
+        summed = f"SELECT {dims}, SUM(c{count})::BIGINT AS n FROM {name} GROUP BY ALL"
+        return f"SELECT {dims} FROM (SELECT {dims}, unnest(range(n)) FROM ({summed}))"
     if (pc.max(stored.column(count)).as_py() or 0) > 1:
         return f"SELECT {dims} FROM (SELECT {dims}, unnest(range(c{count})) FROM {name})"
     return f"SELECT {dims} FROM {name}"

@@ -258,6 +258,19 @@ def test_a_clock_that_is_set_back_counts_a_group_once() -> None:
     assert bucket.give(900, a=[row]) == [(1, 1, 1, BEFORE), (1, 1, 2, AFTER)]
 
 
+def test_a_group_that_began_twice_is_counted_once_when_it_does_not_expire_any_more() -> None:
+    """The time to live was taken away, and the accumulators of its first beginning are in the state."""
+    stage = stage_of("COUNT(DISTINCT v) AS a, COUNT(*) AS n", ("k",))
+    bucket = Bucket(operator_of(stage, TTL_MS))
+    row = (1, 5, None, None, None, None, INSERT)
+    bucket.give(0, a=[row])
+    bucket.rows.clear()
+    bucket.give(2000, a=[row])
+    bucket.operator = operator_of(stage, 0)
+
+    assert bucket.give(2100, a=[row]) == [(1, 1, 1, BEFORE), (1, 1, 2, AFTER)]
+
+
 def test_accumulators_without_the_time_they_began_do_not_expire() -> None:
     """No plan has them with a time to live."""
     stage = replace(stage_of("COUNT(*) AS n", ("k",), keeps=InputState.ACCUMULATORS), upserts=True)

@@ -636,6 +636,22 @@ def test_an_inner_join_of_inserts_writes_its_new_rows_alone() -> None:
     assert [len(state.written) for state in bucket.states.values()] == [1, 1]
 
 
+def test_an_inner_join_of_inserts_whose_rows_expired_before_goes_on_without_them() -> None:
+    """Its time to live was taken away: rows that were subtracted are in its state."""
+    stage = joined("INNER", inserts=True).stage
+    bucket = Bucket(operator_of(stage, TTL_MS, inserts=True))
+
+    def row(v: int) -> Row:
+        return (1, v, None, None, None, None, INSERT)
+
+    bucket.give(0, a=[row(1)])
+    bucket.give(2 * TTL_MS, a=[row(2)], b=[row(10)])
+    bucket.operator = operator_of(stage, inserts=True)
+    assert isinstance(bucket.operator, AppendJoin)
+
+    assert bucket.give(2 * TTL_MS + 1, b=[row(20)]) == [(1, 2, 20, INSERT)]
+
+
 def test_a_join_of_rows_that_expire_or_are_updated_compares() -> None:
     """As rows are to be taken back, or are not there any more."""
     inner, outer = joined("INNER", inserts=True).stage, joined("LEFT", inserts=True).stage

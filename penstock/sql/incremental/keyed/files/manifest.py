@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from penstock.catalog.errors import StateMismatchError
@@ -21,6 +22,12 @@ VERSION = 1
 
 FOLDER, MANIFESTS = "keyed", "manifests"
 """The folder of keyed state in a checkpoint, and that of manifests in it."""
+
+MOST_FILES = 16
+"""Files of a bucket from which on some are merged; parts of one merge count as one."""
+
+_NEWEST = 2
+"""The newest files are never merged: caches stand on them."""
 
 RETAINED = 3
 """Manifests that stay: of the last batch, of the one that is run again after a failure, and one more."""
@@ -227,6 +234,30 @@ class OperatorStateSize:
     bytes: int
     files: int
     most_files: int
+
+
+def merges_of(files: tuple[StateFile, ...]) -> list[tuple[StateFile, ...]]:
+    """Group files that were written by one batch or one merge, in order."""
+    return [tuple(parts) for _, parts in groupby(files, key=lambda file: (file.first, file.last))]
+
+
+def files_to_merge(files: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
+    """Return the consecutive files that are worth merging; none where there are few.
+
+    From the newest backwards, for as long as what one merge wrote has at most twice the rows of all behind it.
+    """
+    merges = merges_of(files)
+    settled = merges[:-_NEWEST]
+    if len(merges) < MOST_FILES:
+        return ()
+    rows, start = 0, len(settled)
+    while start:
+        more = sum(file.rows for file in settled[start - 1])
+        if start < len(settled) and more > 2 * rows:
+            break
+        start, rows = start - 1, rows + more
+    run = settled[start:]
+    return tuple(file for parts in run for file in parts) if len(run) > 1 else ()
 
 
 def most_files(manifest: StateManifest) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -48,6 +48,10 @@ class Manifests:
         """List the batches that have one."""
         names = list_names(self._spark, f"{self._folder}/{MANIFESTS}")
         return sorted(batch for name in names if (batch := batch_of_manifest(name)) is not None)
+
+    def behind(self, batch_id: int) -> Mapping[int, StateManifest | None]:
+        """Read those of batches behind one: a checkpoint that lost its newest batches, or is a copy, has them again."""
+        return {batch: self.read(batch) for batch in self.batches() if batch > batch_id}
 
     def _path(self, batch_id: int) -> str:
         return f"{self._folder}/{MANIFESTS}/{batch_id}.json"

@@ -240,7 +240,7 @@ def _put(folder: Folder, name: str, content: FileContent) -> None:
     try:
         with folder.system.open_output_stream(temporary) as stream:
             content.copy_to(stream)
-        folder.replace(temporary, f"{folder.path}/{name}")
+        folder.keep(temporary, f"{folder.path}/{name}")
     except BaseException:
         with suppress(OSError):
             folder.system.delete_file(temporary)

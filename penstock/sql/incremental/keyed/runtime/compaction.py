@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count, groupby
+from itertools import count
 from pathlib import Path
 from threading import Condition, Lock, Thread
 from uuid import uuid4
@@ -24,11 +24,14 @@ import pyarrow as pa
 
 from penstock.connector.failpoints import reach
 from penstock.sql.incremental.keyed.files.manifest import (
+    MOST_FILES,
     RETAINED,
     BucketFiles,
     BucketId,
     StateFile,
     StateManifest,
+    files_to_merge,
+    merges_of,
     most_files,
 )
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
@@ -48,17 +51,11 @@ from penstock.sql.incremental.keyed.tables import positional
 
 log = logging.getLogger(__name__)
 
-MOST_FILES = 16
-"""Files of a bucket from which on some are merged; parts of one merge count as one."""
-
 OVERDUE_FILES = 2 * MOST_FILES
 """Files that are merged on the batch's path: of runs of few batches none lives to see the end of a merge beside it."""
 
 MOST_BEHIND = 4 * MOST_FILES
 """Files of a bucket with which merges beside have fallen behind: batches merge them, too, and take longer."""
-
-_NEWEST = 2
-"""The newest files are never merged: caches stand on them."""
 
 _ORPHAN_BATCHES = 10
 """Batches after which files are removed that were there when the run began, and that no manifest names."""
@@ -83,30 +80,6 @@ class FileMerge:
     replaced: tuple[StateFile, ...]
     files: tuple[StateFile, ...] = ()
     dropped: Path | None = None
-
-
-def merges_of(files: tuple[StateFile, ...]) -> list[tuple[StateFile, ...]]:
-    """Group files that were written by one batch or one merge, in order."""
-    return [tuple(parts) for _, parts in groupby(files, key=lambda file: (file.first, file.last))]
-
-
-def files_to_merge(files: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
-    """Return the consecutive files that are worth merging; none where there are few.
-
-    From the newest backwards, for as long as what one merge wrote has at most twice the rows of all behind it.
-    """
-    merges = merges_of(files)
-    settled = merges[:-_NEWEST]
-    if len(merges) < MOST_FILES:
-        return ()
-    rows, start = 0, len(settled)
-    while start:
-        more = sum(file.rows for file in settled[start - 1])
-        if start < len(settled) and more > 2 * rows:
-            break
-        start, rows = start - 1, rows + more
-    run = settled[start:]
-    return tuple(file for parts in run for file in parts) if len(run) > 1 else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +115,7 @@ class StateCompaction:
         self._numbers = count()
         self._merged: list[FileMerge] = []
         self._known: dict[int, StateManifest] = {}
+        self._ahead: Mapping[int, StateManifest | None] | None = None
         self._unused: set[tuple[BucketId, str]] = set()
         self._orphans: frozenset[tuple[BucketId, str]] | None = None
         self._retry: dict[BucketId, int] = {}
@@ -162,6 +136,10 @@ class StateCompaction:
         `ended`: by stage and input, up to which time rows have ended, in microseconds; files of such rows are left out.
         """
         due = _Due(manifest=manifest, now_ms=now_ms, ended=ended or {})
+        if self._ahead is None:
+            self._ahead = {}
+            with self._reporting("removal"):
+                self._ahead = self._manifests.behind(manifest.batch_id)
         self._merge_overdue(due)
         with self._work:
             merged, self._merged = self._merged, []
@@ -429,22 +407,26 @@ class StateCompaction:
         batches = self._manifests.batches()
         if not batches or batches[-1] < newest.batch_id:
             return
-        there = self._manifests.read(batches[-1])
+        last = batches[-1]
+        there = self._manifests.read(last)
         with self._work:
-            if there != self._known.get(batches[-1]):
+            ours = [found[last] for found in (self._known, self._ahead or {}) if last in found]
+            if there not in ours:
                 # a successor goes on from here: what is there is not ours to remove
                 self._stopped = True
+                text = (
+                    "another run has written the keyed state of batch %d: this one merges no more"
+                )
+                log.warning(text, last)
                 return
         if self._orphans is None:
             self._orphans = self._before(newest, batches)
-        with self._work:
-            # those of earlier runs, too
-            known = dict(self._known)
+        with self._work:  # those of earlier runs, too
+            known, unused = dict(self._known), set(self._unused)
         oldest = newest.batch_id - RETAINED + 1
         old = {name for n, manifest in known.items() if n < oldest for name in manifest.names}
         needed = {name for n, manifest in known.items() if n >= oldest for name in manifest.names}
-        with self._work:
-            unused = self._unused | old
+        unused |= old
         if self._batches >= _ORPHAN_BATCHES:
             unused |= self._orphans
         # manifests last: by them a run after one that dies here knows the files
@@ -475,7 +457,8 @@ class StateCompaction:
         }
         with self._work:
             self._known |= {manifest.batch_id: manifest for manifest in found if manifest}
-            named = {name for known in self._known.values() for name in known.names}
+            every = [*self._known.values(), *(self._ahead or {}).values()]
+            named = {name for known in every if known for name in known.names}
         return frozenset(there - named)
 
     @contextmanager

@@ -16,11 +16,14 @@ import pytest
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.incremental.keyed.files import file_content, state_files
 from penstock.sql.incremental.keyed.files.manifest import (
+    MOST_FILES,
     RETAINED,
     BucketFiles,
     BucketId,
     StateFile,
     StateManifest,
+    files_to_merge,
+    merges_of,
 )
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
@@ -28,10 +31,7 @@ from penstock.sql.incremental.keyed.runtime import compaction as module
 from penstock.sql.incremental.keyed.runtime import merged_rows
 from penstock.sql.incremental.keyed.runtime.compaction import (
     MOST_BEHIND,
-    MOST_FILES,
     OVERDUE_FILES,
-    files_to_merge,
-    merges_of,
 )
 from penstock.sql.incremental.keyed.tables import positional
 from penstock.sql.incremental.stages import COUNT

@@ -18,7 +18,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
+from penstock.sql.incremental.keyed.files import manifest
 from penstock.sql.incremental.keyed.files.manifest import (
+    MOST_FILES,
     BucketFiles,
     BucketId,
     StateFile,
@@ -29,7 +31,6 @@ from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import (
     bucket_cache,
-    compaction,
     key_hashes,
     merged_rows,
     row_segments,
@@ -38,7 +39,7 @@ from penstock.sql.incremental.keyed.runtime import (
 )
 from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
-from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
+from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
 from penstock.sql.incremental.stages import COUNT, TIME
 from tests.sql.incremental.keyed.oracle import WRITERS, rows_in, some_fast
 from tests.sql.incremental.keyed.runtime.test_state import MemoryManifests
@@ -511,7 +512,7 @@ def test_a_bucket_is_never_in_memory_as_a_whole(
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
         # as many state files as it takes are not merged
-        patch.setattr(compaction, "MOST_FILES", 1000)
+        patch.setattr(manifest, "MOST_FILES", 1000)
         for n in range(50):
             store.give([(n, "a", i, 0) for i in range(20)])
     assert len(store.stored) == 50

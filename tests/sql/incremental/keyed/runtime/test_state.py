@@ -22,11 +22,13 @@ import pytest
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.incremental.keyed.files.manifest import (
+    MOST_FILES,
     RETAINED,
     BucketFiles,
     BucketId,
     StateFile,
     StateManifest,
+    files_to_merge,
 )
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
@@ -35,10 +37,8 @@ from penstock.sql.incremental.keyed.runtime import bucket_cache, held_rows
 from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import (
-    MOST_FILES,
     OVERDUE_FILES,
     StateCompaction,
-    files_to_merge,
 )
 from penstock.sql.incremental.stages import COUNT
 from tests.sql.incremental.keyed.oracle import WRITERS, some_fast
@@ -72,6 +72,10 @@ class MemoryManifests:
     def write(self, manifest: StateManifest) -> None:
         """Write one."""
         self.found[manifest.batch_id] = manifest.to_text()
+
+    def behind(self, batch_id: int) -> dict[int, StateManifest | None]:
+        """Read those of batches behind one."""
+        return {batch: self.read(batch) for batch in self.batches() if batch > batch_id}
 
     @property
     def ended(self) -> bool:
@@ -399,6 +403,24 @@ def test_files_of_failed_attempts_are_removed(tmp_path: Path) -> None:
 
     assert attempt.written.name not in there
     assert there == named
+
+
+def test_a_checkpoint_that_lost_its_newest_batches_goes_on_with_merges(tmp_path: Path) -> None:
+    """After a loss of power, or as a copy over the folder: there are manifests of batches that it runs again."""
+    store = Store(tmp_path)
+    for _ in range(6):
+        store.give(Counter({("a", 1): 1}))
+    checkpoint = store.model.copy()
+    for _ in range(RETAINED - 1):
+        store.give(Counter({("b", 2): 1}))
+    store.batch, store.model = 6, checkpoint
+    store.restart()
+    for _ in range(2 * MOST_FILES):
+        store.give(Counter({("a", 1): 1}))
+
+    assert len(store.newest.files[BUCKET].files) <= MOST_FILES
+    assert len(store.manifests.batches()) == RETAINED
+    assert store.look(KEYS) == store.expected(KEYS)
 
 
 def test_a_zombie_removes_nothing(tmp_path: Path) -> None:

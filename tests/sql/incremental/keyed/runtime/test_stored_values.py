@@ -14,13 +14,13 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from penstock.sql.incremental.keyed.files.manifest import BucketFiles, StateManifest
+from penstock.sql.incremental.keyed.files.manifest import MOST_FILES, BucketFiles, StateManifest
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.bucket_cache import BucketLocation
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketState
-from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
+from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
 from penstock.sql.incremental.stages import COUNT
 from tests.sql.incremental.keyed.oracle import WRITERS
 from tests.sql.incremental.keyed.runtime.test_state import BUCKET, MemoryManifests
