@@ -27,7 +27,12 @@ from penstock.connector.kafka.client.connection import (
     peek_connection,
 )
 from penstock.connector.kafka.client.consumer import KafkaConsumer
-from penstock.connector.kafka.client.errors import deleted_records, missing_topics, topic_changed
+from penstock.connector.kafka.client.errors import (
+    deleted_records,
+    missing_topics,
+    topic_changed,
+    truncated_log,
+)
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.peek import Peeker
 from penstock.connector.kafka.table.settings import KafkaSettings, TopicList, TopicPattern
@@ -282,8 +287,11 @@ class KafkaMetadataClient:
         )
 
     def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
-        """Make the error for deleted records."""
-        return deleted_records(TopicPartition.of(split_id), position, extent)
+        """Make the error for deleted records, or for a log that ends before what was read."""
+        partition = TopicPartition.of(split_id)
+        if position > extent.end:
+            return truncated_log(partition, position, extent)
+        return deleted_records(partition, position, extent)
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:
         """Make the error for a topic that was deleted, or deleted and made again."""

@@ -181,6 +181,16 @@ def test_extents_end_at_the_last_stable_offset(kafka: KafkaServer) -> None:
             assert planner.extents([f"{topic}-0"]) == {f"{topic}-0": SplitOffsets(first=0, end=5)}
 
 
+def test_the_error_for_a_log_that_ends_before_what_was_read_names_its_end(
+    kafka: KafkaServer,
+) -> None:
+    """Nothing was deleted unread there."""
+    with planning(topic_source(kafka, "any")) as planner:
+        error = planner.lost("any-0", 12, SplitOffsets(first=0, end=10))
+
+    assert "offset 12 was there when it was planned, but the log now ends at offset 10" in str(error)
+
+
 def test_deleted_records_move_the_first_offset(kafka: KafkaServer) -> None:
     """The error for them names topic, partition and both offsets."""
     topic = kafka.create_topic()
