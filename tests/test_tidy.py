@@ -34,7 +34,7 @@ CLIENT_LIBRARIES = {
         "connector/kafka/client/admin.py",
         "connector/kafka/client/client.py",
         "connector/kafka/client/consumer.py",
-        "connector/kafka/client/admin.py",
+        "connector/kafka/client/cut_logs.py",
         "connector/kafka/sink/client.py",
         "connector/kafka/client/topics.py",
     )

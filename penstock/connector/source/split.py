@@ -45,11 +45,14 @@ class TaskSize:
 class SplitOffsets:
     """The positions that a split holds now: `first` is the oldest one (inclusive), `end` is exclusive and stable.
 
-    For Kafka `end` is the last stable offset under read_committed, the high watermark otherwise.
+    For Kafka `end` is the last stable offset under read_committed, the high watermark otherwise. `epoch` is the log's
+    as `end` was seen, a number that is higher after each change of who writes the log (Kafka: the leader epoch); None
+    where the source has none.
     """
 
     first: int
     end: int
+    epoch: int | None = None
 
 
 @runtime_checkable
@@ -58,6 +61,14 @@ class ChecksLogEnds(Protocol):
 
     def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
         """Return where logs end, exclusive, also past what can be read yet."""
+
+
+@runtime_checkable
+class ChecksEpochs(Protocol):
+    """A metadata client of logs that may be cut and grow again, which their epochs show."""
+
+    def cuts(self, positions: Mapping[str, tuple[int, int]]) -> Mapping[str, int]:
+        """Return where logs were cut below a position that was read in an epoch; those that were not are absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ class SplitState:
     just before a record that is known to be above the limit, it is the limit. `quiet_since_ms` is the wall clock at
     which it was first seen without new records, None while records come; `lost` counts positions deleted before they
     were read (only where the table tolerates that). `paused` says why the range is shorter than it might be, None
-    where it is not. `found` is set for a split that was discovered later than its first record.
+    where it is not. `found` is set for a split that was discovered later than its first record. `epoch` is the
+    log's when `end` was chosen (`SplitOffsets.epoch`), None where unknown: no record before `end` has a higher one.
     """
 
     split_id: str
@@ -56,6 +57,7 @@ class SplitState:
     lost: int = 0
     paused: str | None = None
     found: DiscoveredSplit | None = None
+    epoch: int | None = None
 
     @property
     def finished(self) -> bool:
@@ -172,6 +174,7 @@ def _encode_split(split: SplitState) -> dict[str, Any]:
         "lost": split.lost,
         "paused": split.paused,
         **({} if split.found is None else {"found": _encode_discovered(split.found)}),
+        **({} if split.epoch is None else {"epoch": split.epoch}),
     }
 
 
@@ -192,6 +195,7 @@ def _decode_split(split_id: str, item: Mapping[str, Any]) -> SplitState:
         lost=item["lost"],
         paused=item.get("paused"),
         found=None if item.get("found") is None else _decode_discovered(item["found"]),
+        epoch=item.get("epoch"),
     )
 
 

@@ -16,8 +16,9 @@ from penstock.catalog.errors import InputError, PenstockError, StateMismatchErro
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.source.coordinator.coordinator import known_source_ids
+from penstock.connector.source.microbatch.events import read_in_earlier_epochs
 from penstock.connector.source.microbatch.watermark import check_goes_on
-from penstock.connector.source.split import ChecksLogEnds, Discovery, SplitOffsets
+from penstock.connector.source.split import ChecksEpochs, ChecksLogEnds, Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.identity import check_identity
@@ -89,6 +90,7 @@ def check_resumable(
             raise planner.lost(split.split_id, start, extent)
     if not source.tolerates_loss:
         _check_log_ends(planner, standing.state, extents)
+        _check_epochs(planner, standing, extents)
 
 
 def _check_log_ends(
@@ -107,6 +109,22 @@ def _check_log_ends(
             if end < shorter[split_id]:
                 extent = replace(extents[split_id], end=end)
                 raise planner.lost(split_id, shorter[split_id], extent)
+
+
+def _check_epochs(
+    planner: SplitMetadataClient,
+    standing: CheckpointPosition,
+    extents: Mapping[str, SplitOffsets],
+) -> None:
+    """Raise for a log that was cut below what was read of it, and has grown again."""
+    splits = {split.split_id: split for split in standing.state.splits if not split.finished}
+    earlier = read_in_earlier_epochs(splits.values(), extents)
+    if earlier and isinstance(planner, ChecksEpochs):
+        for split_id, cut in sorted(planner.cuts(earlier).items()):
+            split = splits[split_id]
+            start = split.start if standing.replays else split.end
+            if cut < start:
+                raise planner.lost(split_id, start, replace(extents[split_id], end=cut))
 
 
 def _look(

@@ -34,7 +34,7 @@ class World:
     """Position i of a split holds a record with watermark times[i]; None is a position without a record.
 
     `first` are log starts, `stops` ends of bounded splits, `others` what the rest of the group published. `open` are
-    positions of an open transaction at the end of a log.
+    positions of an open transaction at the end of a log. `epoch` is that of all logs, `cuts` say where some were cut; `looks` are at positions in epochs.
     """
 
     times: dict[str, list[int | None]]
@@ -47,6 +47,9 @@ class World:
     published: list[tuple[int | None, int | None]] = field(default_factory=list)
     rounds: int = 0
     peeks: int = 0
+    epoch: int | None = None
+    cuts: dict[str, int] = field(default_factory=dict)
+    looks: list[dict[str, tuple[int, int]]] = field(default_factory=list)
 
     def splits(self) -> list[Split]:
         """Give all splits from their first position."""
@@ -67,13 +70,18 @@ class World:
                 return SplitOffsetsFetched(
                     extents={
                         i: SplitOffsets(
-                            first=self.first.get(i, 0), end=len(self.times[i]) - self.open.get(i, 0)
+                            first=self.first.get(i, 0),
+                            end=len(self.times[i]) - self.open.get(i, 0),
+                            epoch=self.epoch,
                         )
                         for i in effect.split_ids
                     }
                 )
             case FetchLogEnds():
-                return LogEndsFetched(ends={i: len(self.times[i]) for i in effect.positions})
+                if effect.epochs:
+                    self.looks.append(dict(effect.epochs))
+                cuts = {i: cut for i, cut in self.cuts.items() if i in effect.epochs}
+                return LogEndsFetched(ends={i: len(self.times[i]) for i in effect.positions} | cuts)
             case PeekEventTimes():
                 self.rounds += 1
                 self.peeks += len(effect.ranges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,7 @@ splits = st.builds(
     quiet_since_ms=instants,
     lost=st.integers(0, 9),
     paused=st.none() | st.text(),
+    epoch=st.none() | st.integers(0, 9),
 )
 
 VERSION_1 = """{
@@ -115,3 +117,14 @@ def test_an_unknown_version_is_refused() -> None:
     """A checkpoint of a later Penstock is not guessed at."""
     with pytest.raises(StateMismatchError, match="version 3"):
         decode_state({"version": 3})
+
+
+def test_an_offset_without_an_epoch_is_read_and_has_the_same_text() -> None:
+    """Those of earlier versions, and of sources that have none; 0 is an epoch."""
+    split = SplitState(split_id="t-0", owner="t", start=0, end=7)
+    text = encode_state(SourceState(splits=(split,)))
+    known = encode_state(SourceState(splits=(replace(split, epoch=0),)))
+
+    assert "epoch" not in text["splits"]["t-0"]
+    assert decode_state(text).splits == (split,)
+    assert known["splits"]["t-0"]["epoch"] == 0

@@ -24,13 +24,18 @@ from tests.sql.sql_objects import define
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
-    """A planner of which only the errors are asked for, and where logs end past what can be read."""
+    """A planner of which only the errors are asked for, and where logs end past what can be read, or were cut."""
 
     log_end: int = 200
+    cut: int | None = None
 
     def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
         """Return it."""
         return dict.fromkeys(split_ids, self.log_end)
+
+    def cuts(self, positions: Mapping[str, tuple[int, int]]) -> Mapping[str, int]:
+        """Return it."""
+        return {} if self.cut is None else dict.fromkeys(positions, self.cut)
 
     def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
         """Name the place."""
@@ -70,12 +75,14 @@ def check(
     first: int,
     end: int = 200,
     log_end: int = 200,
+    cut: int | None = None,
+    epoch: int | None = None,
     found: Discovery = FOUND,
     tolerates: bool = False,
 ) -> None:
     """Check a partition whose log begins at `first`, can be read to `end` and ends at `log_end`."""
-    extents = {"clicks-0": SplitOffsets(first=first, end=end)}
-    planner = cast("SplitMetadataClient", Planner(log_end=log_end))
+    extents = {"clicks-0": SplitOffsets(first=first, end=end, epoch=epoch)}
+    planner = cast("SplitMetadataClient", Planner(log_end=log_end, cut=cut))
     source = cast("SplitSource", Source(tolerates_loss=tolerates))
     check_resumable(source, planner, standing, found, extents)
 
@@ -110,6 +117,21 @@ def test_a_log_that_ends_before_what_was_read_of_it_is_refused() -> None:
 
     with pytest.raises(DataLossError, match="clicks-0 at 150, first 0, end 140"):
         check(standing, first=0, end=130, log_end=140)
+
+
+def test_a_log_that_was_cut_below_what_was_read_of_it_is_refused() -> None:
+    """It has grown again in a later epoch. A batch that is run again needs what is before its start alone."""
+    state = replace(STATE, splits=(replace(SPLIT, epoch=3),))
+    onward, again = (CheckpointPosition(state=state, replays=replays) for replays in (False, True))
+    check(onward, first=0, cut=120, epoch=3)
+    check(onward, first=0, epoch=4)
+    check(onward, first=0, cut=120, epoch=4, tolerates=True)
+    check(again, first=0, cut=120, epoch=4)
+
+    with pytest.raises(DataLossError, match="clicks-0 at 150, first 0, end 120"):
+        check(onward, first=0, cut=120, epoch=4)
+    with pytest.raises(DataLossError, match="clicks-0 at 100, first 0, end 90"):
+        check(again, first=0, cut=90, epoch=4)
 
 
 @pytest.mark.parametrize("now", ["id2", None])

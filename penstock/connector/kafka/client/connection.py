@@ -72,7 +72,10 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where to begin in a partition; `leader_epoch` lets the client notice a truncated log (KIP-320)."""
+    """Where to begin in a partition; `leader_epoch` lets the client notice a truncated log (KIP-320).
+
+    It looks as it hears of a later leader than it knows, and not where a read begins: see `cut_logs.py`.
+    """
 
     partition: TopicPartition
     offset: int

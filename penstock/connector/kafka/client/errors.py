@@ -63,7 +63,8 @@ def truncated_log(partition: TopicPartition, position: int, extent: SplitOffsets
     """The log ends before what was read or planned: an unclean leader election, or another topic of that name."""
     return DataLossError(
         f"topic '{partition.topic}', partition {partition.partition}: offset {position} was there when it was planned, "
-        f"but the log now ends at offset {extent.end}: it was truncated, or the topic was made again",
+        f"but the log now ends at offset {extent.end}, or has other records from there on: it was truncated, or the "
+        "topic was made again",
         hint=f"{_START_OVER}; or read on with 'scan.on-data-loss' = 'continue'",
     )
 

@@ -21,12 +21,14 @@ from penstock.connector.kafka.client.admin import PATIENCE_S, KafkaAdmin, existi
 from penstock.connector.kafka.client.connection import (
     KafkaSplit,
     LogBounds,
+    Start,
     TopicInfo,
     TopicPartition,
     admin_connection,
     peek_connection,
 )
 from penstock.connector.kafka.client.consumer import KafkaConsumer
+from penstock.connector.kafka.client.cut_logs import find_cuts
 from penstock.connector.kafka.client.errors import (
     deleted_records,
     missing_topics,
@@ -254,7 +256,10 @@ class KafkaMetadataClient:
         )
         self._check_topics({partition.topic for partition in partitions})
         self._leader_epochs |= {partitions[p]: found.leader_epoch for p, found in bounds.items()}
-        return {partitions[p]: SplitOffsets(first=b.first, end=b.end) for p, b in bounds.items()}
+        return {
+            partitions[p]: SplitOffsets(first=b.first, end=b.end, epoch=b.leader_epoch)
+            for p, b in bounds.items()
+        }
 
     def log_ends(self, split_ids: Sequence[str]) -> Mapping[str, int]:
         """Look up high watermarks: past the last stable offset there may only be an open transaction."""
@@ -263,6 +268,15 @@ class KafkaMetadataClient:
             self._admin, list(partitions), committed=False, topic_ids=self._topic_ids
         )
         return {partitions[partition]: found.end for partition, found in bounds.items()}
+
+    def cuts(self, positions: Mapping[str, tuple[int, int]]) -> Mapping[str, int]:
+        """Look up where logs were cut below a position that was read under a leader epoch."""
+        starts = [
+            Start(partition=TopicPartition.of(i), offset=position, leader_epoch=epoch)
+            for i, (position, epoch) in sorted(positions.items())
+        ]
+        found = find_cuts(peek_connection(self._settings.client), starts)
+        return {partition.split_id: cut for partition, cut in found.items()}
 
     def peek(
         self, ranges: Mapping[str, tuple[int, int]], accept: Accept | None = None

@@ -91,13 +91,14 @@ class SplitPlan:
 
     `cap` is the furthest end that the read limit allows (exclusive); `reach_ms` the watermark that the split has
     when it is read to there, its potential. `waiting`: it has records to read, though perhaps none in this batch.
-    `known` are earlier peeks.
+    `known` are earlier peeks, `epoch` is the log's now.
     """
 
     split: SplitState
     cap: int
     waiting: bool
     known: Peeked
+    epoch: int | None = None
     reach_ms: int | None = None
     search: OffsetSearch | None = None
     held: bool = False
@@ -165,11 +166,24 @@ class SplitPlan:
         if not self.held:
             if not self.reads:
                 return self.split
-            return replace(self.split, end=self.cap, watermark_ms=self.reach_ms, paused=None)
+            return replace(
+                self.split,
+                end=self.cap,
+                epoch=self.epoch,
+                watermark_ms=self.reach_ms,
+                paused=None,
+            )
         if self.search is None:
             return replace(self.split, paused=reason)
         end_ms = self.search.limit_ms if self.search.next_waits else self.search.low_ms
-        return replace(self.split, end=self.search.low, watermark_ms=end_ms, paused=reason)
+        moved = self.search.low > self.split.end
+        return replace(
+            self.split,
+            end=self.search.low,
+            epoch=self.epoch if moved else self.split.epoch,
+            watermark_ms=end_ms,
+            paused=reason,
+        )
 
     @property
     def remembered(self) -> Peeked:

@@ -5,11 +5,11 @@ The executor performs an effect and returns its outcome as an event, until a bat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.connector.source.split import SplitOffsets
-from penstock.connector.source.state import SourceState
+from penstock.connector.source.state import SourceState, SplitState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,26 @@ class FetchSplitOffsets:
 class FetchLogEnds:
     """Look for some time whether logs go on up to these positions, which were there once.
 
-    A new leader may not know for a moment how far its log is replicated.
+    A new leader may not know for a moment how far its log is replicated. `epochs` are positions, and the epoch in which
+    each was read, of logs that are in a later one: look whether they were cut below, and have grown again.
     """
 
     positions: Mapping[str, int]
+    epochs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def read_in_earlier_epochs(
+    splits: Iterable[SplitState], extents: Mapping[str, SplitOffsets]
+) -> dict[str, tuple[int, int]]:
+    """Return the positions in logs that are in a later epoch now, and may be cut below them: with the epoch of each."""
+    return {
+        split.split_id: (split.end, split.epoch)
+        for split in splits
+        if split.epoch is not None
+        and (extent := extents.get(split.split_id)) is not None
+        and split.epoch < (extent.epoch or 0)
+        and extent.first <= split.end
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

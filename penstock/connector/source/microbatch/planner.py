@@ -43,6 +43,7 @@ from penstock.connector.source.microbatch.events import (
     PublishToAlignmentGroup,
     ReportDataLoss,
     SplitOffsetsFetched,
+    read_in_earlier_epochs,
 )
 from penstock.connector.source.microbatch.read_limit import share
 from penstock.connector.source.microbatch.watermark import (
@@ -51,7 +52,12 @@ from penstock.connector.source.microbatch.watermark import (
     is_idle,
 )
 from penstock.connector.source.split import Split, SplitOffsets
-from penstock.connector.source.state import DiscoveredSplit, SourceState, SplitState, instant_text
+from penstock.connector.source.state import (
+    DiscoveredSplit,
+    SourceState,
+    SplitState,
+    instant_text,
+)
 
 
 class _Phase(Enum):
@@ -96,6 +102,7 @@ class BatchPlanner:
         self._waits = False  # the last answer was no batch
         self._request: PlanRequested | None = None
         self._extents: Mapping[str, SplitOffsets] = {}
+        self._earlier: Mapping[str, tuple[int, int]] = {}  # see FetchLogEnds
         self._pending: BatchPlan | None = None
         self._backlog: dict[str, int] = {}
         self._phase = _Phase.CAPS
@@ -151,6 +158,7 @@ class BatchPlanner:
             case SplitOffsetsFetched():
                 return self._extents_fetched(event.extents)
             case LogEndsFetched():
+                self._note_epochs(event.ends)
                 return self._bounds_known(self._extents, event.ends)
             case EventTimesPeeked():
                 return self._peeked(event.watermarks_ms)
@@ -200,7 +208,17 @@ class BatchPlanner:
             and not known.finished
             and extents[split_id].end < known.end
         }
-        return FetchLogEnds(positions=shorter) if shorter else self._bounds_known(extents, {})
+        whole = (s for s in self._splits.values() if not s.finished and s.split_id not in shorter)
+        self._earlier = read_in_earlier_epochs(whole, extents)
+        if shorter or self._earlier:
+            return FetchLogEnds(positions=shorter, epochs=self._earlier)
+        return self._bounds_known(extents, {})
+
+    def _note_epochs(self, ends: Mapping[str, int]) -> None:
+        """Give positions in logs that were not cut the epoch of now: nothing needs to look at those again."""
+        for split_id in self._earlier.keys() - ends.keys():
+            epoch = self._extents[split_id].epoch
+            self._splits[split_id] = replace(self._splits[split_id], epoch=epoch)
 
     def _bounds_known(self, extents: Mapping[str, SplitOffsets], ends: Mapping[str, int]) -> Effect:
         """Plan by what the splits hold. `ends`: where logs end that cannot be read up to their positions."""
@@ -257,6 +275,7 @@ class BatchPlanner:
                 cap=split.end + shares[split_id],
                 waiting=backlog[split_id] > 0,
                 known=self._remembered.get(split_id, {}),
+                epoch=self._extents[split_id].epoch,
             )
             for split_id, split in splits.items()
         }
@@ -301,6 +320,7 @@ class BatchPlanner:
             start=at,
             end=at,
             lost=known.lost + max(0, at - known.end),
+            epoch=known.epoch if at == known.end else None,
             idle=idle,
             quiet_since_ms=wall_ms,
             paused=None,

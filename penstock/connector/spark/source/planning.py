@@ -37,13 +37,17 @@ from penstock.connector.source.microbatch.events import (
     PublishToAlignmentGroup,
     ReportDataLoss,
     SplitOffsetsFetched,
+    read_in_earlier_epochs,
 )
 from penstock.connector.source.microbatch.planner import BatchPlanner, BatchPlannerSettings
 from penstock.connector.source.microbatch.planning_clock import PlanningClock
 from penstock.connector.source.microbatch.watermark import check_goes_on
 from penstock.connector.source.segments import SegmentFiles
-from penstock.connector.source.split import ChecksLogEnds, SplitOffsets
-from penstock.connector.source.state import SourceState, highest_allowed_ms
+from penstock.connector.source.split import ChecksEpochs, ChecksLogEnds, SplitOffsets
+from penstock.connector.source.state import (
+    SourceState,
+    highest_allowed_ms,
+)
 from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
 
@@ -232,7 +236,8 @@ class PlanningExecutor:
                     self.extents = self.planner.extents(effect.split_ids)
                     event = SplitOffsetsFetched(extents=self.extents)
                 case FetchLogEnds():
-                    event = LogEndsFetched(ends=self._log_ends(effect.positions))
+                    ends = self._log_ends(effect.positions) if effect.positions else {}
+                    event = LogEndsFetched(ends={**ends, **self._cuts(effect.epochs)})
                 case PeekEventTimes():
                     event = EventTimesPeeked(watermarks_ms=self._peek(effect.ranges))
                 case FetchAlignmentGroup():
@@ -267,10 +272,21 @@ class PlanningExecutor:
                 return ends
             threading.Event().wait(SHORTER_LOG_PAUSE_S)
 
+    def _cuts(self, epochs: Mapping[str, tuple[int, int]]) -> Mapping[str, int]:
+        """Look where logs were cut below what was read of them; those that were not are absent."""
+        planner = self.planner
+        if not epochs or not isinstance(planner, ChecksEpochs):
+            return {}
+        cuts = planner.cuts(epochs)
+        for i, cut in sorted(cuts.items()):
+            log.warning("%s: the log was cut at %d, and was read to %d", i, cut, epochs[i][0])
+        return cuts
+
     def check_planned(self, state: SourceState) -> None:
         """Check that a batch is read from the topics that it was planned for: an earlier process may have planned it.
 
-        Raises TopicChangedError.
+        And, where a loss is an error, that their logs were not cut below it since.
+        Raises TopicChangedError, DataLossError.
         """
         if state == self._last:
             return
@@ -278,6 +294,22 @@ class PlanningExecutor:
         if known:
             for change in self.planner.list_splits().changes_since(known):
                 raise self.planner.changed(*change)
+        if not self._source.tolerates_loss:
+            self._refuse_cut(state)
+
+    def _refuse_cut(self, state: SourceState) -> None:
+        """Raise the error for a log that was cut below a range since that was planned.
+
+        Records of the range itself that are others now are no loss: the batch was not committed.
+        """
+        read = [s for s in state.splits if s.epoch is not None and s.end > s.start]
+        extents = self.planner.extents([split.split_id for split in read]) if read else {}
+        cuts = self._cuts(read_in_earlier_epochs(read, extents))
+        for split in state.splits:
+            cut = cuts.get(split.split_id, split.start)
+            if cut < split.start:
+                extent = replace(extents[split.split_id], end=cut)
+                raise self.planner.lost(split.split_id, split.start, extent)
 
     def _clock_after(self, after: SourceState, wall_ms: int) -> int | None:
         """Return the clock for future timestamps; a replayed batch has it in its offset."""

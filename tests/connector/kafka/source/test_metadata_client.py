@@ -175,10 +175,14 @@ def test_extents_end_at_the_last_stable_offset(kafka: KafkaServer) -> None:
     kafka.produce_json(topic, rows(3))
     with open_transaction(kafka, topic, [b"{}"] * 2):
         with planning(topic_source(kafka, topic)) as planner:
-            assert planner.extents([f"{topic}-0"]) == {f"{topic}-0": SplitOffsets(first=0, end=3)}
+            assert planner.extents([f"{topic}-0"]) == {
+                f"{topic}-0": SplitOffsets(first=0, end=3, epoch=0)
+            }
         dirty = topic_source(kafka, topic, {"properties.isolation.level": "read_uncommitted"})
         with planning(dirty) as planner:
-            assert planner.extents([f"{topic}-0"]) == {f"{topic}-0": SplitOffsets(first=0, end=5)}
+            assert planner.extents([f"{topic}-0"]) == {
+                f"{topic}-0": SplitOffsets(first=0, end=5, epoch=0)
+            }
 
 
 def test_the_error_for_a_log_that_ends_before_what_was_read_names_its_end(
@@ -188,7 +192,9 @@ def test_the_error_for_a_log_that_ends_before_what_was_read_names_its_end(
     with planning(topic_source(kafka, "any")) as planner:
         error = planner.lost("any-0", 12, SplitOffsets(first=0, end=10))
 
-    assert "offset 12 was there when it was planned, but the log now ends at offset 10" in str(error)
+    assert "offset 12 was there when it was planned, but the log now ends at offset 10" in str(
+        error
+    )
 
 
 def test_deleted_records_move_the_first_offset(kafka: KafkaServer) -> None:
@@ -201,7 +207,7 @@ def test_deleted_records_move_the_first_offset(kafka: KafkaServer) -> None:
         extent = planner.extents([f"{topic}-0"])[f"{topic}-0"]
         error = planner.lost(f"{topic}-0", 2, extent)
 
-    assert extent == SplitOffsets(first=7, end=9)
+    assert extent == SplitOffsets(first=7, end=9, epoch=0)
     assert isinstance(error, DataLossError)
     for part in (
         f"topic '{topic}'",

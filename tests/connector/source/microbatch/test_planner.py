@@ -7,7 +7,12 @@ from dataclasses import replace
 from penstock.connector.source.microbatch.events import NoNewRecords, PlanRequested, ReportDataLoss
 from penstock.connector.source.microbatch.planner import BatchPlanner
 from penstock.connector.source.split import Split, SplitOffsets
-from penstock.connector.source.state import MAX_WATERMARK_MS, decode_state, encode_state
+from penstock.connector.source.state import (
+    MAX_WATERMARK_MS,
+    SourceState,
+    decode_state,
+    encode_state,
+)
 from tests.connector.source.batch_world import World, plan, planned, planner_of, ranges, settings
 
 
@@ -232,6 +237,85 @@ def test_a_log_that_became_shorter_is_read_on_from_its_end_where_the_table_toler
     assert back.splits[0].lost == 0
     assert waits == NoNewRecords()
     assert ranges(planned(plan(restarted, world))) == {"t-0": (3, 5)}
+
+
+def restarted(state: SourceState, **more: bool) -> BatchPlanner:
+    """A planner of a new process, from the text of an offset."""
+    return BatchPlanner(settings(**more), decode_state(encode_state(state)))
+
+
+def epochs(state: SourceState) -> list[int | None]:
+    """The log's epoch at the end of each range."""
+    return [split.epoch for split in state.splits]
+
+
+def test_a_log_that_was_cut_and_has_grown_again_is_reported() -> None:
+    """In a later epoch than that of the offset; its end is past what was read."""
+    world = World({"t-0": [1, 2, 3, 4]}, epoch=3)
+    before = planned(plan(planner_of(world), world))
+    world.epoch, world.times["t-0"], world.cuts = 5, [1, 2, 7, 8, 9], {"t-0": 2}
+
+    assert plan(restarted(before), world) == ReportDataLoss(
+        split_id="t-0", position=4, extent=SplitOffsets(first=0, end=2, epoch=5)
+    )
+    assert world.looks == [{"t-0": (4, 3)}]
+
+
+def test_a_cut_log_is_read_on_where_it_was_cut_where_the_table_tolerates_it() -> None:
+    """What stands there now was not read; it is read once."""
+    world = World({"t-0": [1, 2, 3, 4]}, epoch=3)
+    before = planned(plan(planner_of(world), world))
+    world.epoch, world.times["t-0"], world.cuts = 5, [1, 2, 7, 8, 9], {"t-0": 2}
+    batches = restarted(before, tolerates_loss=True)
+    back = planned(plan(batches, world))
+
+    assert ranges(back) == {"t-0": (2, 5)}
+    assert epochs(back) == [5]
+    assert plan(batches, world) == NoNewRecords()
+    assert len(world.looks) == 1
+
+
+def test_a_log_is_looked_at_once_in_each_later_epoch() -> None:
+    """Not in the one in which it was read, nor again in a plan without a batch; a restart looks for itself."""
+    world = World({"t-0": [1, 2], "t-1": [1, 2]}, epoch=3)
+    batches = planner_of(world)
+    before = planned(plan(batches, world))
+    plan(batches, world)
+    same = list(world.looks)
+    world.epoch = 4
+    quiet = [plan(batches, world), plan(batches, world)]
+    once = list(world.looks)
+    world.times["t-1"] = [1, 2, 9]
+    moved = planned(plan(batches, world))
+    world.epoch = 5
+    plan(restarted(moved), world)
+
+    assert (epochs(before), same, quiet) == ([3, 3], [], [NoNewRecords(), NoNewRecords()])
+    assert once == [{"t-0": (2, 3), "t-1": (2, 3)}]
+    assert epochs(moved) == [4, 4]
+    assert world.looks[1:] == [{"t-0": (2, 4), "t-1": (3, 4)}]
+
+
+def test_an_offset_without_an_epoch_is_gone_on_from() -> None:
+    """One of an earlier version, or of a source that has none; the next has it, where there is one."""
+    world = World({"t-0": [1, 2, 3, 4]})
+    before = planned(plan(planner_of(world), world))
+    world.epoch, world.times["t-0"] = 5, [1, 2, 3, 4, 5]
+    after = planned(plan(restarted(before), world))
+
+    assert (epochs(before), epochs(after), world.looks) == ([None], [5], [])
+
+
+def test_a_position_without_its_records_has_no_epoch() -> None:
+    """Deleted ones, or those of a log that is shorter now: who wrote those before it is not known."""
+    world = World({"t-0": [1, 2, 3, 4], "t-1": [1, 2, 3, 4]}, epoch=3)
+    batches = planner_of(world, settings(tolerates_loss=True))
+    plan(batches, world)
+    world.epoch, world.times = 4, {"t-0": [1, 2], "t-1": [None] * 6}
+    world.first = {"t-1": 6}
+
+    assert epochs(planned(plan(batches, world))) == [None, None]
+    assert world.looks == []
 
 
 def test_a_position_in_an_open_transaction_is_waited_at() -> None:
