@@ -166,15 +166,16 @@ def test_deleted_records_fail_the_query(
 def test_deleted_records_are_passed_over_where_the_table_says_so(
     session: Session, kafka: KafkaServer, project: Path
 ) -> None:
-    """scan.on-data-loss = continue."""
+    """scan.on-data-loss = continue; how many is counted."""
     topic = kafka.create_topic()
     kafka.produce_json(topic, [{"id": i} for i in range(5)])
     define(session, kafka, topic, ", 'scan.on-data-loss' = 'continue'")
     run_available(session)
     kafka.produce_json(topic, [{"id": i} for i in range(5, 10)])
     kafka.delete_records(topic, {0: 8})
-    run_available(session)
+    job = run_available(session)
 
+    assert job.progress.records_lost == 3
     assert read_copied(session, project) == [0, 1, 2, 3, 4, 8, 9]
 
 

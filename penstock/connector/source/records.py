@@ -60,15 +60,17 @@ class RecordsWithSplitIds:
     `batches` are (split id, rows) in reading order; `finished` are the splits that ended with this fetch; `positions`
     says how far each split was read with it: the next position to read, past gaps and past records that were left out;
     splits without progress are absent. `skipped` counts the bad records that the table's options told the reader to
-    leave out. `origins` has the records behind the rows of a split, where the request asked for them; such a split has
-    one batch in the fetch. `read` counts the records of each split, those without rows included. `bad` are the records
-    that `bad-records` left out, by split; `skipped` counts them too.
+    leave out, `lost` the positions that were deleted before they were read, where they tolerate that. `origins` has the
+    records behind the rows of a split, where the request asked for them; such a split has one batch in the fetch.
+    `read` counts the records of each split, those without rows included. `bad` are the records that `bad-records` left
+    out, by split; `skipped` counts them too.
     """
 
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
     finished: frozenset[str] = frozenset()
     positions: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
+    lost: int = 0
     origins: Mapping[str, RowOrigins] = field(default_factory=dict, compare=False, repr=False)
     read: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     bad: Mapping[str, Sequence[BadRecord]] = field(default_factory=dict, compare=False, repr=False)

@@ -30,7 +30,8 @@ NO_SOURCE = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCounters:
     """Sums over all batches whose events were seen. `rows_in`, `rows_late` and `bad_records` are by the number of the
-    source, and so are `future_records`, which are those among the bad ones whose time is too far in the future.
+    source, and so are `future_records`, which are those among the bad ones whose time is too far in the future, and
+    `records_lost`, positions that were deleted unread.
 
     `durations` counts batches by bucket of DURATION_BOUNDS_S. `state_commit_ms` is by the number of the operator.
     """
@@ -44,6 +45,7 @@ class BatchCounters:
     rows_late: Mapping[int, int] = field(default_factory=dict)
     bad_records: Mapping[int, int] = field(default_factory=dict)
     future_records: Mapping[int, int] = field(default_factory=dict)
+    records_lost: Mapping[int, int] = field(default_factory=dict)
     state_commit_ms: Mapping[int, int] = field(default_factory=dict)
 
     def add(self, batch: BatchMetrics) -> BatchCounters:
@@ -63,6 +65,9 @@ class BatchCounters:
             bad_records=_sums(self.bad_records, bad),
             future_records=_sums(
                 self.future_records, {n: s.future_records for n, s in enumerate(batch.sources)}
+            ),
+            records_lost=_sums(
+                self.records_lost, {n: s.records_lost for n, s in enumerate(batch.sources)}
             ),
             state_commit_ms=_sums(
                 self.state_commit_ms, {n: o.commit_ms for n, o in enumerate(batch.operators)}

@@ -50,6 +50,7 @@ class JobProgress:
     rows_out: int = 0
     rows_dropped: int = 0
     bad_records: int = 0
+    records_lost: int = 0
     rows_per_second: float = 0.0
     rows_out_per_second: float = 0.0
     watermark_ms: int | None = None
@@ -129,6 +130,7 @@ class Totals:
     rows_out_before: int = 0
     rows_dropped_before: int = 0
     bad_records_before: int = 0
+    records_lost_before: int = 0
     last: BatchMetrics | None = None
     recent: tuple[BatchMetrics, ...] = ()
 
@@ -148,6 +150,7 @@ class Totals:
             rows_out_before=self.rows_out_before + last.rows_out,
             rows_dropped_before=self.rows_dropped_before + last.rows_dropped,
             bad_records_before=self.bad_records_before + last.bad_records,
+            records_lost_before=self.records_lost_before + last.records_lost,
             last=batch,
             recent=recent,
         )
@@ -176,6 +179,11 @@ class Totals:
     def bad_records(self) -> int:
         """Records that could not be decoded and were skipped."""
         return self.bad_records_before + (self.last.bad_records if self.last else 0)
+
+    @property
+    def records_lost(self) -> int:
+        """Positions that were deleted before they were read, in tables that tolerate that."""
+        return self.records_lost_before + (self.last.records_lost if self.last else 0)
 
 
 def _small(batch: BatchMetrics) -> BatchMetrics:

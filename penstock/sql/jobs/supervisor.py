@@ -171,6 +171,7 @@ class Supervisor:
             rows_out=totals.rows_out,
             rows_dropped=totals.rows_dropped,
             bad_records=totals.bad_records,
+            records_lost=totals.records_lost,
             rows_per_second=rows_per_second(moved, now_ms),
             rows_out_per_second=rows_out_per_second(moved, now_ms),
             watermark_ms=last.watermark_ms if last else None,

@@ -111,6 +111,7 @@ class PipelineCollector(Collector):
             samples.add(f.ROWS_READ, job.name, counters.rows_in.get(number, 0), name)
             samples.add(f.ROWS_LATE, job.name, counters.rows_late.get(number, 0), name)
             _add_bad_records(samples, job, batches, number, name)
+            samples.add(f.RECORDS_LOST, job.name, counters.records_lost.get(number, 0), name)
             if (commits := batches.offset_commits.get(number)) is not None:
                 for result, count in asdict(commits).items():
                     samples.add(f.OFFSET_COMMITS, job.name, count, name, result)

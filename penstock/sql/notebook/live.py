@@ -107,6 +107,7 @@ class _State:
             rows_in=self.totals.rows_in,
             rows_dropped=self.totals.rows_dropped,
             bad_records=self.totals.bad_records,
+            records_lost=self.totals.records_lost,
             batches=self.totals.batches,
             seconds=seconds,
             watermark_ms=self.watermark_ms,

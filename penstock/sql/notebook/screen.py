@@ -188,7 +188,8 @@ def live_line(view: LiveView) -> str:
     running = "starting" if view.starting else "following"
     state = view.ended or f"{running}; interrupt the cell to end"
     batches = f"{count_text(view.batches)} batch{'' if view.batches == 1 else 'es'}"
-    left_out = "".join(f"{text} · " for text in left_out_texts(view.rows_dropped, view.bad_records))
+    texts = left_out_texts(view.rows_dropped, view.bad_records, view.records_lost)
+    left_out = "".join(f"{text} · " for text in texts)
     return (
         f"{state} · {count_text(view.rows_seen)} rows · {count_text(view.rows_in)} read in {batches} · {left_out}"
         f"watermark {watermark_text(view.watermark_ms)} · {duration_text(int(view.seconds * 1000))}"

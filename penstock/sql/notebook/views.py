@@ -54,8 +54,8 @@ class LiveView:
     `rows_seen` counts rows of the result, `watermark_ms` is event time, `seconds` wall-clock time since the start.
     `ended` says why it is over; None while it runs. `starting`: its first batch has not begun. `rows_in` are those of
     `batches`, which were completed; rows of the batch in flight may be among those seen. Of these batches are the late
-    rows, `rows_dropped`, and the records that were left out, `bad_records`. `sentence` says what it does, or why no row
-    comes.
+    rows, `rows_dropped`, the records that were left out, `bad_records`, and those that were deleted before they were
+    read, `records_lost`. `sentence` says what it does, or why no row comes.
     """
 
     table: TableView
@@ -69,6 +69,7 @@ class LiveView:
     starting: bool = False
     rows_dropped: int = 0
     bad_records: int = 0
+    records_lost: int = 0
     sentence: str = ""
 
 

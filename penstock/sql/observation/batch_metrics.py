@@ -45,13 +45,15 @@ class SourceMetrics:
     `state` is None for a source that the split runtime does not read. `ends` are the ends of its splits that were seen
     at planning, by split id. `rows_in` are those that the query got and those that tasks filtered or merged;
     `rows_late` are late rows that are known to be of this source. `future_records` are those among `bad_records` whose
-    time is too far in the future.
+    time is too far in the future. `records_lost` are positions that were deleted before they were read: those of
+    planning, from the offset, and those of tasks.
     """
 
     rows_in: int = 0
     rows_late: int = 0
     bad_records: int = 0
     future_records: int = 0
+    records_lost: int = 0
     state: SourceState | None = None
     ends: Mapping[str, int] = field(default_factory=dict)
 
@@ -96,6 +98,7 @@ class BatchMetrics:
     `lag_records` are the positions left behind the ends seen at planning; `committed_at_ms` is when the batch's
     results became visible, epoch ms. `timeless` are the splits that hold back the watermark without ever having had
     one; `late_splits` those that were discovered late, with the late rows since the query's checkpoint began.
+    `lost_of` are the records lost of each source that lost some, by its number.
     `phases_ms` is how long each phase of the batch took, by Spark's names (`durationMs`).
     """
 
@@ -110,9 +113,15 @@ class BatchMetrics:
     committed_at_ms: int
     timeless: tuple[TimelessSplit, ...] = ()
     late_splits: tuple[LateSplit, ...] = ()
+    lost_of: Mapping[int, int] = field(default_factory=dict)
     phases_ms: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[SourceMetrics, ...] = ()
     operators: tuple[OperatorMetrics, ...] = ()
+
+    @property
+    def records_lost(self) -> int:
+        """Records of all sources that were deleted before they were read, where the tables' options tolerate that."""
+        return sum(self.lost_of.values())
 
 
 def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | None) -> BatchMetrics:
@@ -155,6 +164,7 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
         + duration,
         timeless=tuple(found for state in states for found in _timeless(state)),
         late_splits=tuple(found for state in states for found in _late_splits(state)),
+        lost_of={n: source.records_lost for n, source in enumerate(read) if source.records_lost},
         phases_ms={name: int(ms) for name, ms in (progress.get("durationMs") or {}).items()},
         sources=read,
         operators=tuple(map(_operator, progress.get("stateOperators") or ())),
@@ -175,12 +185,22 @@ def _source(
         rows_late=_sum(late, "late"),
         bad_records=_sum(own, "skipped"),
         future_records=_sum(own, "future"),
+        records_lost=_sum(own, "lost") + _lost(state, _offset(source.get("startOffset"))),
         state=state,
         ends={} if latest is None or state is None else _ends(state, latest),
     )
     delivered = int(source.get("numInputRows") or 0) - _heartbeats(source, found)
     delivered = max(0, delivered - _sum(own, "markers"))
     return replace(found, rows_in=delivered + _sum(own, "filtered") + _sum(own, "merged"))
+
+
+def _lost(state: SourceState | None, before: Mapping[str, Any] | None) -> int:
+    """Count the positions that planning of the batch found deleted: an offset has those of all batches so far."""
+    if state is None:
+        return 0
+    splits = () if before is None or "splits" not in before else decode_state(before).splits
+    known = {split.split_id: split.lost for split in splits}
+    return sum(max(0, split.lost - known.get(split.split_id, 0)) for split in state.splits)
 
 
 def _ends(state: SourceState, latest: Mapping[str, Any]) -> dict[str, int]:

@@ -51,6 +51,7 @@ class SentenceRule(StrEnum):
     ENDED = "ended"
     OUTAGE = "outage"
     LONG_BATCH = "long-batch"
+    RECORDS_LOST = "records-lost"
     SPLIT_BEHIND = "split-behind"
     NO_WATERMARK = "no-watermark"
     PAUSED = "paused"
@@ -125,6 +126,20 @@ def _long_batch(seen: PipelineObservation, now_ms: int) -> _Said:
     number = seen.batches[-1].batch_id + 1
     usual = f"median {duration_text(usual_ms)}"
     return f"batch {number} runs for {_whole(runs_ms)} ({usual})", ""
+
+
+def _records_lost(seen: PipelineObservation, now_ms: int) -> _Said:
+    """Say for a while what was lost: such a table is no error, and its lag only falls."""
+    recent = [batch for batch in seen.batches if batch.committed_at_ms > now_ms - TREND_MS]
+    lost = sum(batch.records_lost for batch in recent)
+    if not lost:
+        return None
+    numbers = {number for batch in recent for number in batch.lost_of}
+    names = [name for number, (name, _) in enumerate(seen.sources) if number in numbers]
+    records = f"{lost:,} record{'' if lost == 1 else 's'}"
+    of = f" of {', '.join(names)}" if names else ""
+    text = f"lost {records}{of} within {_whole(TREND_MS)}: deleted before they were read"
+    return text, "keep records longer than the pipeline is behind"
 
 
 # --- the watermark ---
@@ -470,6 +485,7 @@ _RULES: tuple[tuple[SentenceRule, Callable[[PipelineObservation, int], _Said]], 
     (SentenceRule.ENDED, _ended),
     (SentenceRule.OUTAGE, _outage),
     (SentenceRule.LONG_BATCH, _long_batch),
+    (SentenceRule.RECORDS_LOST, _records_lost),
     (SentenceRule.SPLIT_BEHIND, _split_behind),
     (SentenceRule.NO_WATERMARK, _no_watermark),
     (SentenceRule.PAUSED, _paused),

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 SUMMARY = (
     "name", "status", "reason", "sentence", "sink", "guarantee", "runner", "started", "batches", "batch_id", "rows_in",
-    "rows_out", "rows_late", "bad_records", "rows_per_second", "rows_per_second_out", "watermark", "lag_records",
-    "oldest_unread", *TRENDS, "last_commit", "restarts", "restarts_counted", "restart_limit",
+    "rows_out", "rows_late", "bad_records", "records_lost", "rows_per_second", "rows_per_second_out", "watermark",
+    "lag_records", "oldest_unread", *TRENDS, "last_commit", "restarts", "restarts_counted", "restart_limit",
 )  # fmt: skip
 """Fields of a pipeline in a list of all."""
 

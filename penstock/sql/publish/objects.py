@@ -27,7 +27,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
-from penstock.connector.spark.source.columns import SKIPPED, scan_schema
+from penstock.connector.spark.source.columns import LOST, SKIPPED, scan_schema
 from penstock.connector.spark.source.data_source import SnapshotReader
 from penstock.connector.spark.types import spark_schema, spark_type
 from penstock.sql.binding.binder import columns_of_object
@@ -111,6 +111,7 @@ class PublishedScan:
             relation,
             changes=self.changes,
             counts_skipped=SKIPPED in self.schema.fieldNames(),
+            counts_lost=LOST in self.schema.fieldNames(),
         )
 
 
@@ -209,7 +210,9 @@ def _scanned(
         time_zone=spark.conf.get("spark.sql.session.timeZone") or "UTC",
         project=str(project),
     )
-    schema = scan_schema(scan, counts_skipped=source.skips_bad_records)
+    schema = scan_schema(
+        scan, counts_skipped=source.skips_bad_records, counts_lost=source.tolerates_loss
+    )
     return PublishedScan(scan=scan, schema=schema, changes=source.changes)
 
 

@@ -16,7 +16,7 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.table import Schema, Table, View
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.spark.source.columns import SKIPPED
+from penstock.connector.spark.source.columns import LOST, SKIPPED
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import parse_query, table_options, to_spark_query
 from penstock.sql.dialect.rewrites.session_windows import rewrite_session_windows
@@ -45,14 +45,20 @@ def selected_text(table: Table, relation: str) -> str:
 
 
 def scanned_text(
-    table: Table, relation: str, *, changes: ChangelogMode, counts_skipped: bool
+    table: Table,
+    relation: str,
+    *,
+    changes: ChangelogMode,
+    counts_skipped: bool,
+    counts_lost: bool = False,
 ) -> str:
     """Select the rows that a scanned table holds now; of changes, their final rows.
 
     Raises UnsupportedError for changes without a key: a delete does not identify its row.
     """
-    if counts_skipped:
-        relation = f"(SELECT * FROM {relation} WHERE {quoted(SKIPPED)} IS NULL)"
+    if counts_skipped or counts_lost:
+        marker = quoted(SKIPPED if counts_skipped else LOST)
+        relation = f"(SELECT * FROM {relation} WHERE {marker} IS NULL)"
     if changes is ChangelogMode.INSERT_ONLY:
         return selected_text(table, relation)
     key = table.schema.primary_key

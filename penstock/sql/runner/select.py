@@ -108,7 +108,12 @@ class WatchedSelect:
     def result(self, blank: StatementResult) -> StatementResult:
         """Add to a result how it ended, and how many rows and records were left out."""
         totals = self.following.totals
-        blank = replace(blank, rows_dropped=totals.rows_dropped, bad_records=totals.bad_records)
+        blank = replace(
+            blank,
+            rows_dropped=totals.rows_dropped,
+            bad_records=totals.bad_records,
+            records_lost=totals.records_lost,
+        )
         if self.error is not None:
             return with_error(replace(blank, status=StatementStatus.FAILED), self.error)
         return replace(

@@ -206,6 +206,7 @@ class StatementResult:
     rows_out: int | None = None
     rows_dropped: int | None = None
     bad_records: int | None = None
+    records_lost: int | None = None
     watermark_ms: int | None = None
     timeless: tuple[TimelessSplit, ...] = ()
     late_splits: tuple[LateSplit, ...] = ()
@@ -231,6 +232,7 @@ class StatementResult:
             "rows_out": self.rows_out,
             "rows_dropped": self.rows_dropped,
             "bad_records": self.bad_records,
+            "records_lost": self.records_lost,
             "watermark": None if self.watermark_ms is None else _event_time(self.watermark_ms),
             "batches": self.batches,
             "seconds": round(self.seconds, 3),
@@ -286,6 +288,7 @@ def with_jobs(
         rows_out=sum(each.rows_out for each in progress),
         rows_dropped=sum(each.rows_dropped for each in progress),
         bad_records=sum(each.bad_records for each in progress),
+        records_lost=sum(each.records_lost for each in progress),
         watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
         timeless=_distinct(split for each in progress for split in each.timeless),
         late_splits=_distinct(split for each in progress for split in each.late_splits),

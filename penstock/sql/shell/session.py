@@ -259,6 +259,7 @@ class ShellSession:
                 status=StatementStatus.STOPPED,
                 rows_dropped=totals.rows_dropped,
                 bad_records=totals.bad_records,
+                records_lost=totals.records_lost,
             )
         )
 

@@ -27,6 +27,7 @@ class Rows:
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     skipped: int = 0
+    lost: int = 0
     finished: set[str] = field(default_factory=set)
     batches: int = 0
 
@@ -111,6 +112,7 @@ def read(
             records = reader.fetch()
             result.finished |= records.finished
             result.skipped += records.skipped
+            result.lost += records.lost
             for split_id, batch in records.batches:
                 result.batches += 1
                 rows = batch.to_pylist() if batch.num_columns else [{}] * batch.num_rows

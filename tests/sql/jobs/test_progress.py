@@ -23,9 +23,15 @@ def test_every_batch_counts_once_however_often_it_is_seen():
 
 def test_a_replayed_batch_takes_the_place_of_its_first_run():
     """After a restart the last batch may run again; its new counts replace the old."""
-    totals = total(batch(4, 10), batch(5, 100, rows_dropped=3), batch(5, 90, rows_dropped=2))
+    lost = {"lost_of": {0: 7}}
+    totals = total(
+        batch(4, 10, **lost),
+        batch(5, 100, rows_dropped=3, **lost),
+        batch(5, 90, rows_dropped=2, **lost),
+    )
 
     assert (totals.batches, totals.rows_in, totals.rows_dropped) == (2, 100, 2)
+    assert totals.records_lost == 14
 
 
 def test_speed_is_that_of_the_batches_of_the_last_seconds():

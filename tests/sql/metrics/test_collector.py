@@ -70,10 +70,21 @@ def test_counters_and_lag_are_by_table():
     assert found["rows_read_total", "orders"] == 60
     assert found["rows_written_total", "totals"] == 40
     assert found["rows_late_total", "orders"] == 4
+    assert found["records_lost_total", "orders"] == 0
     assert found["batches_total",] == 2
     assert (found["lag_records", "orders"], found["lag_records_max", "orders"]) == (70, 60)
     assert found["watermark_timestamp_seconds", "orders"] == (NOON_MS - 60_000) / 1000
     assert found["last_commit_timestamp_seconds",] == NOON_MS / 1000 + 5
+
+
+def test_records_that_were_lost_are_by_table():
+    """Of two batches of two tables."""
+    lossy = replace(source_of(*SPLITS), records_lost=5)
+    batches = (read_batch(n, source_of(*SPLITS), lossy) for n in (6, 7))
+    found = scraped(job(*batches, sources=("orders", "customers")))
+
+    assert found["records_lost_total", "orders"] == 0
+    assert found["records_lost_total", "customers"] == 10
 
 
 def test_files_are_of_keyed_operators_alone():

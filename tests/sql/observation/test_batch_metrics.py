@@ -50,6 +50,23 @@ def test_heartbeats_and_markers_are_no_rows() -> None:
     assert (batch.rows_in, batch.rows_out, batch.bad_records) == (5, 4, 5)
 
 
+def test_records_that_were_lost_are_those_of_planning_and_of_tasks() -> None:
+    """An offset has all that planning lost so far, of which those of the batch before count no more."""
+    first, second = STATE.splits
+    before = replace(STATE, splits=(replace(first, lost=10), second))
+    now = replace(STATE, splits=(replace(first, lost=13), replace(second, lost=2)))
+    progress = event(now, rows=4, penstock_skipped_v_0={"lost": 40, "markers": 1})
+    progress["sources"][0]["startOffset"] = json.dumps(encode_state(before))
+    batch = read_batch_metrics(progress, rows_out_metric=None)
+    del progress["sources"][0]["startOffset"]  # the first batch
+    started = read_batch_metrics(progress, rows_out_metric=None)
+
+    assert (batch.records_lost, batch.lost_of) == (45, {0: 45})
+    assert batch.rows_in == 2
+    assert started.records_lost == 55
+    assert read_batch_metrics(event(), rows_out_metric=None).lost_of == {}
+
+
 def test_a_plain_projection_sends_what_it_reads() -> None:
     batch = read_batch_metrics(event(skipped={"skipped": 5, "markers": 2}), rows_out_metric=None)
     assert batch.rows_out == batch.rows_in == 5

@@ -107,6 +107,21 @@ def test_a_batch_is_long_by_the_ones_before(runs_ms: int, is_long: bool) -> None
     assert (text == "batch 8 runs for 10 s (median 500 ms)") is is_long
 
 
+def test_records_that_were_lost_are_said_for_a_while() -> None:
+    """With the table; what goes on now, such as a long batch, comes first."""
+    lost = read_batch(7, lost_of={1: 1_200}, committed_at_ms=NOON_MS)
+    observed = seen(table(READ), table(READ), batches=(lost, read_batch(8)))
+
+    assert said(observed) == (
+        SentenceRule.RECORDS_LOST,
+        "lost 1,200 records of customers within 15 min: deleted before they were read; "
+        "keep records longer than the pipeline is behind",
+    )
+    assert said(observed, NOON_MS + 15 * MINUTE_MS)[1] == "caught up"
+    long = replace(observed, running_since_ms=NOW_MS - 20_000)
+    assert said(long)[0] is SentenceRule.LONG_BATCH
+
+
 def test_a_batch_of_slow_ones_is_not_long() -> None:
     """A minute is nothing where they all take half of one."""
     slow = (read_batch(7, duration_ms=30_000),)

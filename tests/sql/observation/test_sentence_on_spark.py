@@ -96,6 +96,50 @@ def test_a_failure_is_said_with_its_first_line(pipeline: Pipeline) -> None:
     assert topic in said
 
 
+def test_records_that_were_deleted_unread_are_said_with_their_table(pipeline: Pipeline) -> None:
+    """While the pipeline was stopped; the page has the number, too."""
+    topic = pipeline.table("events", PLAIN, scan_on__data__loss="continue")
+    pipeline.kafka.produce_json(topic, [{"id": n} for n in range(2)])
+    job = pipeline.start("INSERT INTO ids SELECT id FROM events")
+    wait_until(lambda: job.progress.rows_in == 2, seconds=60, what="the first rows")
+    job.stop()
+    assert job.progress.records_lost == 0
+    pipeline.kafka.produce_json(topic, [{"id": n} for n in range(2, 10)])
+    pipeline.kafka.delete_records(topic, {0: 7})
+    again = pipeline.start("INSERT INTO ids SELECT id FROM events")
+
+    assert pipeline.said(again, SentenceRule.RECORDS_LOST).startswith(
+        "lost 5 records of events within 15 min: deleted before they were read"
+    )
+    assert (again.progress.rows_in, again.progress.records_lost) == (3, 5)
+    assert live_pipeline(again)["records_lost"] == 5
+
+
+def test_records_that_are_gone_at_a_replay_are_counted_by_its_tasks_once(
+    pipeline: Pipeline, project: Path
+) -> None:
+    """The batch was planned with them, failed, and is read again from the checkpoint's offsets."""
+    well = project / "well"
+    pipeline.function(
+        project,
+        "checked",
+        f"    if not Path({str(well)!r}).exists():\n        raise ValueError('not yet')\n    return n",
+    )
+    topic = pipeline.table("events", PLAIN, scan_on__data__loss="continue")
+    pipeline.kafka.produce_json(topic, [{"id": n} for n in range(10)])
+    job = pipeline.start("INSERT INTO ids SELECT checked(id) AS id FROM events")
+    pipeline.said(job, SentenceRule.FAILED)
+    pipeline.kafka.delete_records(topic, {0: 7})
+    well.touch()
+    again = pipeline.start("INSERT INTO ids SELECT checked(id) AS id FROM events")
+
+    assert pipeline.said(again, SentenceRule.RECORDS_LOST).startswith("lost 7 records of events ")
+    assert (again.progress.rows_in, again.progress.records_lost) == (3, 7)
+    pipeline.kafka.produce_json(topic, [{"id": 10}])
+    wait_until(lambda: again.progress.rows_in == 4, seconds=60, what="the next batch")
+    assert again.progress.records_lost == 7
+
+
 def test_a_restart_is_said_with_its_number_and_the_error(pipeline: Pipeline, project: Path) -> None:
     """While the pipeline waits for its turn."""
     pipeline.function(project, "scored", "    raise ConnectionError('the model server is gone')")

@@ -72,6 +72,15 @@ def test_rows_that_only_count_bad_records_are_left_out() -> None:
     assert text.endswith("FROM (SELECT * FROM r WHERE `__skipped` IS NULL)")
 
 
+def test_rows_that_only_count_lost_records_are_left_out() -> None:
+    _, table = orders()
+    text = scanned_text(
+        table, "r", changes=ChangelogMode.INSERT_ONLY, counts_skipped=False, counts_lost=True
+    )
+
+    assert text.endswith("FROM (SELECT * FROM r WHERE `__lost` IS NULL)")
+
+
 def test_changes_need_a_key() -> None:
     """The newest row of each is what the table holds, unless it is a delete."""
     _, keyed = orders(", PRIMARY KEY (id) NOT ENFORCED")

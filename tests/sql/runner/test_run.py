@@ -330,8 +330,8 @@ def test_the_document_has_the_promised_keys():
     value = json.loads(json.dumps(document(running.results())))
 
     keys = (
-        "kind sink rows_in rows_out rows_dropped bad_records watermark batches seconds status "
-        "error code place hint"
+        "kind sink rows_in rows_out rows_dropped bad_records records_lost watermark batches seconds "
+        "status error code place hint"
     )
     assert [list(statement) for statement in value["statements"]] == [keys.split()] * 2
     assert value["statements"][1]["watermark"] == "1970-01-01T00:00:00.000Z"

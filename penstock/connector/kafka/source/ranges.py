@@ -35,13 +35,14 @@ class RangeProgress:
 
     `caught_up` says that the end of the partition was seen there, where nothing can be expected. `leader_epoch` is
     that of the record before `position`; the one of the split would look like a truncated log once a later leader has
-    written more (KIP-320).
+    written more (KIP-320). `lost` counts offsets that the log no longer has and no fetch has reported yet.
     """
 
     split: KafkaSplit
     position: int = field(init=False)
     reported: int = field(init=False)
     leader_epoch: int | None = field(init=False)
+    lost: int = field(init=False, default=0)
     caught_up: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -86,6 +87,17 @@ class RangeProgress:
         """The partition ended at `position` when the consumer was there."""
         self.advance(position)
         self.caught_up = position >= self.position
+
+    def lose(self, position: int) -> None:
+        """Move on to `position` over offsets that the log no longer has; those past the stop are not the range's."""
+        end = position if self.split.stop is None else min(position, self.split.stop)
+        self.lost += max(0, end - self.position)
+        self.advance(position)
+
+    def take_lost(self) -> int:
+        """Return the offsets that were lost since the last call."""
+        lost, self.lost = self.lost, 0
+        return lost
 
     def go_back(self, position: int) -> None:
         """Go on at the end of a log that lost what was read of it."""
@@ -174,7 +186,7 @@ class LogCheck:
                 extent.first - position,
                 position,
             )
-            reading.advance(extent.first)
+            reading.lose(extent.first)
         elif position > extent.end and self._end_of_log(reading) < position:
             self._shorter(reading, position, extent)
 
@@ -191,7 +203,7 @@ class LogCheck:
         if reading.split.stop is None:
             reading.go_back(extent.end)
         else:
-            reading.advance(reading.split.stop)
+            reading.lose(reading.split.stop)
 
     def stalled(self, reading: RangeProgress, last_error: str | None) -> None:
         """Find out why a range gets no further, and raise that or move it on.

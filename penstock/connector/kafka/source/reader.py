@@ -252,6 +252,7 @@ class KafkaSplitReader:
         positions = {
             split_id: position for split_id, position in reported.items() if position is not None
         }
+        lost = sum(reading.take_lost() for reading in self._ranges.values())
         self._finished.clear()
         for partition in done:
             del self._ranges[partition]
@@ -261,12 +262,13 @@ class KafkaSplitReader:
         decoded = None if taken is None else self._decoder.decode(taken)
         self._moved_at_s = time.monotonic()
         if decoded is None:
-            return RecordsWithSplitIds(finished=finished, positions=positions)
+            return RecordsWithSplitIds(finished=finished, positions=positions, lost=lost)
         return RecordsWithSplitIds(
             batches=decoded.batches,
             finished=finished,
             positions=positions,
             skipped=decoded.skipped,
+            lost=lost,
             origins=decoded.origins if self._origins else {},
             read=read,
             bad=decoded.bad,

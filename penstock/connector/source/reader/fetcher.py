@@ -234,7 +234,13 @@ class SplitFetcher:
             self._fetching = False
         self._reading -= records.finished
         self._paused -= records.finished
-        if records.batches or records.finished or records.positions or records.skipped:
+        if (
+            records.batches
+            or records.finished
+            or records.positions
+            or records.skipped
+            or records.lost
+        ):
             self._pending = records
             self._hand_over()
 

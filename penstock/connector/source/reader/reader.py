@@ -96,7 +96,7 @@ class PausedRecords:
             return records
         for split_id in sorted(held):
             self._held.setdefault(split_id, []).append(_only(records, {split_id}))
-        rest = _only(records, concerned - held, skipped=records.skipped)
+        rest = _only(records, concerned - held, skipped=records.skipped, lost=records.lost)
         return None if rest == RecordsWithSplitIds() else rest
 
     def release(self, split_ids: Collection[str]) -> list[RecordsWithSplitIds]:
@@ -105,13 +105,14 @@ class PausedRecords:
 
 
 def _only(
-    records: RecordsWithSplitIds, split_ids: Collection[str], *, skipped: int = 0
+    records: RecordsWithSplitIds, split_ids: Collection[str], *, skipped: int = 0, lost: int = 0
 ) -> RecordsWithSplitIds:
     return RecordsWithSplitIds(
         batches=tuple(item for item in records.batches if item[0] in split_ids),
         finished=records.finished & frozenset(split_ids),
         positions={i: at for i, at in records.positions.items() if i in split_ids},
         skipped=skipped,
+        lost=lost,
         origins={i: of for i, of in records.origins.items() if i in split_ids},
         read={i: count for i, count in records.read.items() if i in split_ids},
         bad={i: bad for i, bad in records.bad.items() if i in split_ids},
@@ -139,7 +140,7 @@ class SourceReader:
     """Reads assigned splits. One thread, but for `wake_up`.
 
     `model` says how splits share fetchers, `execution` what steps the fetchers (threads of their own, unless
-    told otherwise). `skipped` counts the bad records left out so far.
+    told otherwise). `skipped` counts the bad records left out so far, `lost` the positions that were deleted unread.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class SourceReader:
         model: FetcherModel = FetcherModel.MULTIPLEXED,
         execution: FetcherExecution | None = None,
     ) -> None:
-        self.skipped = 0
+        self.skipped = self.lost = 0
         self._elements = ElementsQueue()
         self._fetchers = SplitFetcherManager(
             open_reader, self._elements, model=model, execution=execution or FetcherThreads()
@@ -258,6 +259,7 @@ class SourceReader:
         self._progress.deliver(records)
         self._paused -= records.finished
         self.skipped += records.skipped
+        self.lost += records.lost
         return records
 
     def __enter__(self) -> Self:

@@ -3,13 +3,13 @@
     __watermark         TIMESTAMP           the batch's watermark, the same in every row
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
     __skipped, __future INT                 only in a marker row: bad records left out; those among them of the future
-    __filtered, __merged  BIGINT            only there: rows without the scan's condition; rows less those made of them
+    __lost, __filtered, __merged  BIGINT    only there: positions deleted unread; rows without condition; merged ones
     __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
     __arrived           STRUCT of integers  which row came first, where the query asks for that (ARRIVED)
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
 
-Heartbeat and marker rows have NULL in all columns of the table, which is why Spark is told that every column
-may be NULL; `frame.py` filters them out. Groups and buckets have columns of their own (`typed_columns` of the scan).
+Heartbeat and marker rows have NULL in all columns of the table, so every column may be NULL; `frame.py` filters
+them out. Groups and buckets have columns of their own (`typed_columns` of the scan).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
 SKIPPED = "__skipped"
 FUTURE = "__future"
+LOST = "__lost"
 FILTERED = "__filtered"
 MERGED = "__merged"
 ROW = "__row"
@@ -52,6 +53,7 @@ FILE_PARTITION = "__file_partition"
 
 _SKIPPED = StructField(SKIPPED, IntegerType(), True)
 _FUTURE = StructField(FUTURE, IntegerType(), True)
+_LOST = StructField(LOST, LongType(), True)
 _FILTERED = StructField(FILTERED, LongType(), True)
 _MERGED = StructField(MERGED, LongType(), True)
 FILES = (
@@ -68,9 +70,10 @@ partition.
 """
 
 
-def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
+def scan_schema(scan: Scan, *, counts_skipped: bool, counts_lost: bool = False) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
     markers = [_SKIPPED, _FUTURE] if counts_skipped else []
+    markers += [_LOST] if counts_lost else []
     markers += [_FILTERED] if scan.condition is not None else []
     makes_others = (scan.aggregate, scan.unnesting, scan.buckets)
     markers += [_MERGED] if any(one is not None for one in makes_others) else []
@@ -139,13 +142,20 @@ class RowFramer:
         )
 
     def left_out(
-        self, skipped: int, filtered: int, merged: int = 0, *, future: int = 0
+        self, skipped: int, filtered: int, merged: int = 0, *, future: int = 0, lost: int = 0
     ) -> pa.RecordBatch:
         """Make the row with the numbers of what is left out: bad records (with `future` ones among them), rows without
-        the scan's condition, and rows less the groups or the rows of arrays that they became.
+        the scan's condition, and rows less the groups or the rows of arrays that they became; and of positions that
+        were `lost`.
         """
         constants = self._constants(1)
-        counts = {SKIPPED: skipped, FUTURE: future, FILTERED: filtered, MERGED: merged}
+        counts = {
+            SKIPPED: skipped,
+            FUTURE: future,
+            LOST: lost,
+            FILTERED: filtered,
+            MERGED: merged,
+        }
 
         def column(field: pa.Field) -> pa.Array:
             if field.name in counts:

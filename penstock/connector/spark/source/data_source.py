@@ -143,7 +143,7 @@ class ScanDataSource(DataSource):
         scan = self.scan()
         source = scan.open_source()
         counts_skipped = source.skips_bad_records or filters_future_rows(scan, source.watermark)
-        return scan_schema(scan, counts_skipped=counts_skipped)
+        return scan_schema(scan, counts_skipped=counts_skipped, counts_lost=source.tolerates_loss)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the scan once."""

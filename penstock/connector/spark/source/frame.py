@@ -17,6 +17,7 @@ from penstock.connector.spark.source.columns import (
     FILE_ROWS,
     FILTERED,
     FUTURE,
+    LOST,
     MERGED,
     ROW,
     SKIPPED,
@@ -29,7 +30,13 @@ from penstock.connector.spark.source.data_source import (
 )
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
-_LEFT_OUT = {SKIPPED: "skipped", FUTURE: "future", FILTERED: "filtered", MERGED: "merged"}
+_LEFT_OUT = {
+    SKIPPED: "skipped",
+    FUTURE: "future",
+    LOST: "lost",
+    FILTERED: "filtered",
+    MERGED: "merged",
+}
 """Columns of rows that only say how many others a task left out, and the names of the sums."""
 
 

@@ -97,10 +97,11 @@ def read_partition(
                 yield framer.file(file)
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
+            lost = reader.lost if source.tolerates_loss else 0
     left_out = skipped + guard.left_out
     merged = (0 if groups is None else groups.merged) - unnester.more
-    if left_out or passed.left_out or merged:
-        yield framer.left_out(left_out, passed.left_out, merged, future=guard.left_out)
+    if left_out or passed.left_out or merged or lost:
+        yield framer.left_out(left_out, passed.left_out, merged, future=guard.left_out, lost=lost)
     freeze_modules()
 
 

@@ -21,6 +21,7 @@ from penstock.sql.cli.output.text import (
     lag_text,
     late_text,
     left_out_texts,
+    lost_text,
     timeless_text,
     watermark_text,
 )
@@ -171,6 +172,8 @@ def log_line(observed: ObservedJob, now_ms: int) -> str:
     parts += [late_text(split.split_id, split.rows, split.found_ms) for split in job.late_splits]
     if job.bad_records:
         parts.append(f"{count_text(job.bad_records)} bad records")
+    if job.records_lost:
+        parts.append(lost_text(job.records_lost))
     line = f"{job.sink}: {', '.join(parts)}"
     said = _trouble(observed, now_ms)
     return line if said is None else f"{line}; {said}"
@@ -367,6 +370,8 @@ def _facts(result: StatementResult) -> list[str]:
     ]
     if result.bad_records:
         facts.append(f"{count_text(result.bad_records)} bad records left out")
+    if result.records_lost:
+        facts.append(lost_text(result.records_lost))
     if result.watermark_ms is not None:
         facts.append(f"watermark {watermark_text(result.watermark_ms)}")
     if result.timeless and result.watermark_ms is None:
@@ -385,7 +390,9 @@ def _row_facts(result: StatementResult) -> list[str]:
         count = len(result.rows.rows)
         more = "the first " if result.rows.truncated else ""
         facts.append(f"{more}{count_text(count)} row{'' if count == 1 else 's'}")
-    facts += left_out_texts(result.rows_dropped or 0, result.bad_records or 0)
+    facts += left_out_texts(
+        result.rows_dropped or 0, result.bad_records or 0, result.records_lost or 0
+    )
     if result.seconds >= 0.1:
         facts.append(duration_text(round(result.seconds * 1000)))
     return facts

@@ -89,10 +89,16 @@ def late_text(split_id: str, rows: int, found_ms: int) -> str:
     )
 
 
-def left_out_texts(rows_dropped: int, bad_records: int) -> list[str]:
+def lost_text(records: int) -> str:
+    """Describe what a table lost that may go on without it."""
+    return f"{count_text(records)} records lost (deleted before they were read)"
+
+
+def left_out_texts(rows_dropped: int, bad_records: int, records_lost: int = 0) -> list[str]:
     """Describe the rows that a SELECT left out; nothing where it has all."""
     texts = [f"{count_text(rows_dropped)} dropped as late"] if rows_dropped else []
-    return [*texts, f"{count_text(bad_records)} bad records left out"] if bad_records else texts
+    texts += [f"{count_text(bad_records)} bad records left out"] if bad_records else []
+    return [*texts, lost_text(records_lost)] if records_lost else texts
 
 
 def lag_text(watermark_ms: int | None, now_ms: int) -> str:

@@ -73,6 +73,7 @@ _PIPELINE = (
     _count("rows_out", "rows passed to the sink since the start"),
     _count("rows_late", "rows left out as they were behind the watermark"),
     _count("bad_records", "records left out as they could not be decoded"),
+    _count("records_lost", "records deleted before they were read, passed over as the table says"),
     FieldType(name="rows_per_second", type="number", meaning="rows read over the last seconds"),
     FieldType(
         name="rows_per_second_out",

@@ -102,6 +102,7 @@ def _summary(progress: JobProgress) -> Document:
         rows_out=progress.rows_out if counts else None,
         rows_late=progress.rows_dropped if counts else None,
         bad_records=progress.bad_records if counts else None,
+        records_lost=progress.records_lost if counts else None,
         rows_per_second=round(progress.rows_per_second, 1) if counts else None,
         rows_per_second_out=round(progress.rows_out_per_second, 1) if counts else None,
         watermark=time_text(progress.watermark_ms),

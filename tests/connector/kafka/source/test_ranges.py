@@ -65,6 +65,17 @@ def test_nothing_is_left_of_a_range_that_was_deleted_with_more() -> None:
     assert progress.finished
 
 
+def test_offsets_that_were_lost_are_reported_once_and_only_those_of_the_range() -> None:
+    """A log that begins behind the stop has lost more, which the next range counts."""
+    bounded, endless = reading(5, 8), reading(5, None)
+    bounded.lose(20)
+    endless.lose(20)
+
+    assert (bounded.take_lost(), bounded.take_lost()) == (3, 0)
+    assert (endless.take_lost(), endless.position) == (15, 20)
+    assert bounded.finished
+
+
 def test_a_record_past_a_gap_ends_the_range() -> None:
     """Compaction took the last records of the range."""
     progress = reading(5, 8)

@@ -414,8 +414,11 @@ def test_deleted_records_are_passed_when_told_so(
     kafka.delete_records(topic, {0: 60})
     source = topic_source(kafka, topic, {"scan.on-data-loss": "continue"})
 
-    assert read(source, ["id"], {f"{topic}-0": (10, 100)}).column("id") == list(range(60, 100))
-    assert read(source, ["id"], {f"{topic}-0": (10, 50)}).all == []
+    found = read(source, ["id"], {f"{topic}-0": (10, 100)})
+    gone = read(source, ["id"], {f"{topic}-0": (10, 50)})
+
+    assert (found.column("id"), found.lost) == (list(range(60, 100)), 50)
+    assert (gone.all, gone.lost) == ([], 40)  # what is behind the range is not lost by it
     assert "50 offsets from 10 were deleted before they were read" in caplog.text
 
 
@@ -454,6 +457,7 @@ def test_a_log_that_ends_inside_a_range_fails_a_read(
         read(topic_source(kafka, topic), ["id"], ranges)
     tolerant = topic_source(kafka, topic, {"scan.on-data-loss": "continue"})
     assert read(tolerant, ["id"], ranges).column("id") == list(range(10))
+    assert read(tolerant, ["id"], ranges).lost == 50
     assert "the log ends at 10, before offset 59" in caplog.text
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from penstock.connector.scan import Scan
 from penstock.connector.spark.source.columns import (
     FILTERED,
+    LOST,
     SKIPPED,
     WATERMARK,
     WATERMARK_BEFORE,
     RowFramer,
+    scan_schema,
 )
 from penstock.connector.spark.source.offsets import BatchWatermarks
+from tests.connector.filesystem.tables import file_table
 
 PLAIN = StructType([StructField("id", LongType()), StructField("name", StringType())])
 
@@ -76,3 +82,13 @@ def test_rows_without_the_condition_are_counted_beside_bad_records() -> None:
 
     (row,) = RowFramer(schema, None).left_out(3, 4).to_pylist()
     assert row == {"id": None, SKIPPED: 3, FILTERED: 4}
+
+
+def test_lost_records_are_counted_in_a_column_of_tables_that_tolerate_them(tmp_path: Path) -> None:
+    """No other table's rows have it."""
+    table = file_table(tmp_path, {}, columns={"id": "BIGINT"})
+    scan = Scan(table=table, columns=("id",), rowtime=None, time_zone="UTC", project=".")
+    schema = scan_schema(scan, counts_skipped=False, counts_lost=True)
+
+    assert scan_schema(scan, counts_skipped=False).names == ["id"]
+    assert RowFramer(schema, None).left_out(0, 0, lost=7).to_pylist() == [{"id": None, LOST: 7}]

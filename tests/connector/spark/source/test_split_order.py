@@ -29,7 +29,7 @@ from penstock.connector.source.reader.split_order import SplitOrder
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 from penstock.connector.spark.source.buckets import decoded
-from penstock.connector.spark.source.columns import scan_schema
+from penstock.connector.spark.source.columns import LOST, scan_schema
 from penstock.connector.spark.source.offsets import TaskPartition
 from penstock.connector.spark.source.task import read_partition
 from tests.connector.filesystem.tables import file_table
@@ -57,13 +57,16 @@ class ScriptedReader:
     """Gives fetches one after the other: a split, its rows, and whether it is finished."""
 
     fetches: list[tuple[str, list[int], bool]]
+    lost: int = 0
 
     def fetch(self) -> RecordsWithSplitIds:
         """Give the next one."""
         split_id, ids, ends = self.fetches.pop(0)
         rows = pa.record_batch({"id": pa.array(ids, pa.int64())})
         return RecordsWithSplitIds(
-            batches=((split_id, rows),), finished=frozenset({split_id} if ends else ())
+            batches=((split_id, rows),),
+            finished=frozenset({split_id} if ends else ()),
+            lost=self.lost,
         )
 
     def add_splits(self, splits: Sequence[Split]) -> None:
@@ -84,17 +87,23 @@ class ScriptedSource:
     """The source of such a reader: as a consumer it reads all splits at once."""
 
     fetches: Sequence[tuple[str, list[int], bool]]
+    watermark: WatermarkSettings
+    lost: int = 0
     fetching = FetcherModel.MULTIPLEXED
     skips_bad_records = False
-    watermark: WatermarkSettings
+
+    @property
+    def tolerates_loss(self) -> bool:
+        """Whether its fetches may lose records."""
+        return self.lost > 0
 
     def open_reader(self, request: ReadRequest) -> SplitReader:
         """Open it."""
-        return ScriptedReader(list(self.fetches))
+        return ScriptedReader(list(self.fetches), lost=self.lost)
 
 
 def given(
-    folder: Path, fetches: Sequence[tuple[str, list[int], bool]], **scan_changes: Any
+    folder: Path, fetches: Sequence[tuple[str, list[int], bool]], lost: int = 0, **scan_changes: Any
 ) -> list[dict[str, Any]]:
     """What Spark gets of a task that reads two splits."""
     table = file_table(folder, {}, columns={"id": "BIGINT"})
@@ -107,9 +116,19 @@ def given(
         heartbeat=False,
         numbers=(0, 1),
     )
-    source = cast("SplitSource", ScriptedSource(fetches=fetches, watermark=settings))
-    found = read_partition(partition, scan, source, scan_schema(scan, counts_skipped=False))
+    source = cast("SplitSource", ScriptedSource(fetches=fetches, watermark=settings, lost=lost))
+    schema = scan_schema(scan, counts_skipped=False, counts_lost=source.tolerates_loss)
+    found = read_partition(partition, scan, source, schema)
     return [row for batch in found for row in batch.to_pylist()]
+
+
+def test_what_fetches_lost_is_in_the_marker_row_of_the_task(tmp_path: Path) -> None:
+    """Of all fetches, those included that are held back until another split is read."""
+    for ordered in (False, True):
+        *rows, marker = given(tmp_path, TURNED, lost=3, split_by_split=ordered)
+
+        assert marker == {"id": None, LOST: 15}
+        assert {row[LOST] for row in rows} == {None}
 
 
 def test_rows_come_one_split_after_the_other_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -260,6 +260,9 @@ def test_a_log_line_says_the_same_in_a_sentence():
         "revenue: batch 12, 45,210 rows/s in, 1,200,000 in, 3,456 out, watermark 2026-01-01 00:00:55, "
         "lag 1 min 5 s, 340,000 behind, 0 dropped, last commit 2 s ago, 2 bad records"
     )
+    assert log_line(progress(records_lost=1200), NOW).endswith(
+        ", last commit 2 s ago, 1,200 records lost (deleted before they were read)"
+    )
 
 
 def test_the_end_of_a_bounded_table_has_no_lag():
@@ -339,10 +342,18 @@ def test_a_select_says_what_it_left_out() -> None:
     """Where it left out nothing, it says nothing."""
     select = StatementResult(kind="SELECT", rows_dropped=0, bad_records=0, seconds=2.0)
     lossy = replace(select, rows_dropped=1200, bad_records=3)
-    none, some = summary_lines([select, lossy])
+    gone = replace(select, records_lost=4)
+    none, some, lost = summary_lines([select, lossy, gone])
 
     assert none.split("  ")[-1] == "2 s"
     assert some.endswith("1,200 dropped as late, 3 bad records left out, 2 s")
+    assert lost.endswith("4 records lost (deleted before they were read), 2 s")
+
+
+def test_a_run_says_what_its_tables_lost() -> None:
+    (line,) = summary_lines([replace(ENDED, records_lost=1200)])
+
+    assert "1,200 records lost (deleted before they were read)" in line
 
 
 def test_a_run_without_a_watermark_says_which_split_has_no_event_time() -> None:
