@@ -114,7 +114,8 @@ BOUNDED_MODE = Option(
 BOUNDED_OFFSETS = optional(
     STRING,
     "scan.bounded.specific-offsets",
-    "where each partition ends, exclusive, as 'partition:0,offset:42;partition:1,offset:300'",
+    "where each partition ends, exclusive, as 'partition:0,offset:42;partition:1,offset:300'; "
+    "not past the end that the log has when reading starts",
 )
 BOUNDED_TIMESTAMP = optional(
     LONG, "scan.bounded.timestamp-millis", "epoch ms of the first record not to read"

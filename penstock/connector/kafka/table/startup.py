@@ -115,7 +115,10 @@ def resolve_start(
 def resolve_stop(
     mode: BoundedMode, partitions: Sequence[TopicPartition], lookup: OffsetLookup
 ) -> Offsets:
-    """Return the first offset not to read of each partition. Raises OptionError."""
+    """Return the first offset not to read of each partition. Raises OptionError, DataLossError.
+
+    One past the end of the log is refused: a run would end before it, with windows that are open and without a word.
+    """
     match mode:
         case Latest():
             return lookup.latest(partitions)
@@ -126,11 +129,14 @@ def resolve_stop(
             _require_commits(
                 mode.group, [p for p in partitions if p not in committed], "scan.bounded.mode"
             )
+            _refuse_lost_commits(mode.group, committed, lookup, "scan.bounded.mode")
             return committed
         case SpecificOffsets():
             # a partition that is not listed is not read (Flink's documentation of the option)
-            listed = dict(mode.offsets)
-            return {p: listed.get(p.partition, 0) for p in partitions}
+            wanted = dict(mode.offsets)
+            listed = {p: wanted[p.partition] for p in partitions if p.partition in wanted}
+            _refuse_past_the_end(listed, lookup, "scan.bounded.specific-offsets", "read to")
+            return {p: listed.get(p, 0) for p in partitions}
     assert_never(mode)
 
 
@@ -147,12 +153,7 @@ def _committed(
 ) -> Offsets:
     committed = lookup.committed(partitions)
     missing = [p for p in partitions if p not in committed]
-    for partition, (offset, end) in _past_the_end(committed, lookup).items():
-        raise DataLossError(
-            f"group '{mode.group}' has committed offset {offset} of topic '{partition.topic}', partition "
-            f"{partition.partition}, but the log ends at {end}: it was truncated, or the topic was made again",
-            hint="set the group's offsets again, or start with another 'scan.startup.mode'",
-        )
+    _refuse_lost_commits(mode.group, committed, lookup, "scan.startup.mode")
     if missing and mode.reset is not None:
         return {**committed, **resolve_start(mode.reset, missing, lookup)}
     _require_commits(mode.group, missing, "scan.startup.mode")
@@ -164,18 +165,33 @@ def _specific(
 ) -> Offsets:
     wanted = dict(mode.offsets)
     listed = {p: wanted[p.partition] for p in partitions if p.partition in wanted}
-    for partition, (offset, end) in _past_the_end(listed, lookup).items():
-        raise OptionError(
-            f"'scan.startup.specific-offsets' names offset {offset} of topic '{partition.topic}', partition "
-            f"{partition.partition}, but the log ends at {end}",
-            hint=f"the largest offset that can be read from is {end}",
-        )
+    _refuse_past_the_end(listed, lookup, "scan.startup.specific-offsets", "read from")
     others = [p for p in partitions if p not in listed]
     if not others:
         return listed
     committed = lookup.committed(others) if mode.group is not None else {}
     unknown = [p for p in others if p not in committed]
     return {**(lookup.earliest(unknown) if unknown else {}), **committed, **listed}
+
+
+def _refuse_past_the_end(offsets: Offsets, lookup: OffsetLookup, key: str, use: str) -> None:
+    """Raise OptionError for an offset that the option `key` names past the end of the log."""
+    for partition, (offset, end) in _past_the_end(offsets, lookup).items():
+        raise OptionError(
+            f"'{key}' names offset {offset} of topic '{partition.topic}', partition "
+            f"{partition.partition}, but the log ends at {end}",
+            hint=f"the largest offset that can be {use} is {end}",
+        )
+
+
+def _refuse_lost_commits(group: str, committed: Offsets, lookup: OffsetLookup, key: str) -> None:
+    """Raise DataLossError for a commit past the end of the log."""
+    for partition, (offset, end) in _past_the_end(committed, lookup).items():
+        raise DataLossError(
+            f"group '{group}' has committed offset {offset} of topic '{partition.topic}', partition "
+            f"{partition.partition}, but the log ends at {end}: it was truncated, or the topic was made again",
+            hint=f"set the group's offsets again, or take another '{key}'",
+        )
 
 
 def _past_the_end(

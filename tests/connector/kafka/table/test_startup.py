@@ -134,3 +134,24 @@ def test_a_stop_at_a_missing_commit_names_partition_and_group() -> None:
         OptionError, match=r"'scan.bounded.mode' .* group 'g' has no committed offset for: t-1"
     ):
         resolve_stop(GroupOffsets(group="g"), [P0, P1], Lookup(commits={P0: 50}))
+
+
+def test_a_stop_past_the_log_is_refused_and_one_in_an_open_transaction_is_not() -> None:
+    """A run to it would end before it, as if it were finished."""
+    in_transaction = SpecificOffsets(offsets=((0, 110),))
+
+    assert resolve_stop(in_transaction, [P0], Lookup()) == {P0: 110}
+    with pytest.raises(
+        OptionError,
+        match=r"'scan.bounded.specific-offsets' names offset 111 .* but the log ends at 110",
+    ):
+        resolve_stop(SpecificOffsets(offsets=((0, 111),)), [P0], Lookup())
+
+
+def test_a_stop_at_a_commit_past_the_log_is_loss() -> None:
+    """The records up to it were there once."""
+    mode = GroupOffsets(group="g")
+
+    assert resolve_stop(mode, [P0], Lookup(commits={P0: 110})) == {P0: 110}
+    with pytest.raises(DataLossError, match=r"committed offset 111 .* but the log ends at 110"):
+        resolve_stop(mode, [P0], Lookup(commits={P0: 111}))
