@@ -2,9 +2,9 @@
 
 A table that was dropped and created again lacks what was written before; one restored from an older copy lacks
 the last part. A batch shows neither: the query would continue after missing rows. So the first start notes the
-table in the checkpoint (Delta's id of it, which a copy keeps), and each start notes its version, of upserts a run
-does now and then, too. Of appends each batch is in the table, also one without rows. `writer.py` asks Spark, which
-reads every file system, and writes the notes.
+table in the checkpoint (Delta's id of it, which a copy keeps), and each start notes its version and the query's last
+batch in it, of upserts a run does, too. Of appends each batch is in the table, also one without rows. `writer.py`
+asks Spark, which reads every file system, and writes the notes.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class StoredTable:
     written: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedTable(StoredTable):
+    """What a checkpoint notes of a table. Notes of earlier releases do not say what was `written`."""
+
+
 def check_resumes_here(
     target: DeltaTarget, checkpoint: Path, query: str | None, sink: str, *, commits_empty: bool
 ) -> None:
@@ -78,7 +83,7 @@ def check_resumes_here(
 
 
 def compare_with_checkpoint(
-    known: StoredTable | None,
+    known: NotedTable | None,
     found: StoredTable,
     progress: CheckpointProgress,
     shown: str,
@@ -91,6 +96,7 @@ def compare_with_checkpoint(
     now. Spark plans a batch before it writes it, so none of this can come of a crash. `commits_empty`: a batch without
     rows is a commit, too.
     """
+    committed = -1 if progress.committed is None else progress.committed
     recreated = commits_empty and found.version == 0
     another = known is not None and known.id != found.id
     if progress.committed is not None and (recreated or another):
@@ -106,11 +112,17 @@ def compare_with_checkpoint(
             "last noted it: it is an older copy",
             hint=f"put the newest one back; or {START_OVER}",
         )
-    lacks = found.written is not None and found.written < (progress.committed or 0)
-    if commits_empty and lacks:
+    if commits_empty and found.written is not None and found.written < committed:
         raise StateMismatchError(
             f"the Delta table at {shown} has batch {found.written} of this query as its last one, but its pipeline has "
             f"committed batch {progress.committed}: it is an older copy",
+            hint=f"put the newest one back; or {START_OVER}",
+        )
+    noted = None if known is None or another else known.written
+    if noted is not None and found.written is not None and found.written < noted:
+        raise StateMismatchError(
+            f"the Delta table at {shown} has batch {found.written} of this query as its last one, and had batch "
+            f"{noted} when its pipeline last noted it: it is an older copy, or was restored from one",
             hint=f"put the newest one back; or {START_OVER}",
         )
     planned = -1 if progress.planned is None else progress.planned
@@ -149,10 +161,10 @@ def note_path(target: DeltaTarget, sink: str) -> str:
     return f"{FOLDER}/{name}"
 
 
-def read_note(text: str | None, path: str) -> StoredTable | None:
-    """Read what an earlier start noted; None where there was none, as before this was noted."""
+def read_note(text: str | None, path: str) -> NotedTable | None:
+    """Read what was noted; None where nothing was, as before the first start and in earlier releases."""
     try:
-        return None if text is None else StoredTable(**json.loads(text))
+        return None if text is None else NotedTable(**json.loads(text))
     except (TypeError, ValueError) as error:
         raise StateMismatchError(
             f"the file {path} does not say which Delta table was written",

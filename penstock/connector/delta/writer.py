@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -31,6 +30,7 @@ from pyspark.sql.types import StructType
 from penstock.connector.contract import MicroBatch, SinkSettings
 from penstock.connector.delta.checkpoint_check import (
     CheckpointProgress,
+    NotedTable,
     StoredTable,
     compare_with_checkpoint,
     lost_table,
@@ -124,15 +124,16 @@ def check_resumes(
     *,
     commits_empty: bool,
     notes: bool = True,
-) -> str:
-    """Check that a table goes with a checkpoint, and return Delta's id of it. Raises StateMismatchError.
+) -> NotedTable:
+    """Check that a table goes with a checkpoint, and return what there is to note of it. Raises StateMismatchError.
 
     `sink` distinguishes the sinks of a query that has several. `commits_empty`: a batch without rows is a commit, too.
-    `notes`: the checkpoint records which table it is.
+    `notes`: the checkpoint notes it.
     """
     query = saved_query_id(spark, checkpoint)
     application = f"{query}/{sink}" if sink else query
-    found = _found(spark, target, application)
+    with translate_errors(target.shown):
+        found = _stored(spark, _newest_snapshot(spark, target), application)
     path = f"{checkpoint}/{note_path(target, sink)}"
     progress = CheckpointProgress(
         planned=newest_batch(list_names(spark, f"{checkpoint}/offsets")),
@@ -140,46 +141,65 @@ def check_resumes(
     )
     known = read_note(read_text(spark, path), path)
     compare_with_checkpoint(known, found, progress, target.shown, commits_empty=commits_empty)
+    noted = NotedTable(id=found.id, version=found.version, written=found.written)
     if notes:
-        _note(spark, path, table_id=found.id, version=found.version)
-    return found.id
+        replace_text(spark, path, json.dumps(asdict(noted)))
+    return noted
 
 
 NOTED_EVERY_S = 60
-"""How often a run notes how far its table is: an older copy that is younger than a note is not recognised."""
+"""How often a run without an end notes how far its table is: a copy that is younger than a note is not recognised."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _NotedRun:
+    """What was noted last of the table of a run, by its start or behind a commit, and when the next note is due."""
+
+    noted: NotedTable
+    due_s: float
+    has_commit: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class NotedVersions:
     """Notes in checkpoints how far a table is whose batches are not all commits.
 
-    `clock` returns seconds that only grow.
+    Behind the first commit of a run, so that no copy of before the run is taken for the newest one; then now and then,
+    and behind each commit of a run that ends. `clock` returns seconds that only grow.
     """
 
     target: DeltaTarget
     clock: Callable[[], float] = time.monotonic
-    _runs: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict, init=False)
+    _runs: dict[tuple[str, str], _NotedRun] = field(default_factory=dict, init=False)
 
-    def started(self, checkpoint: str, sink: str, table_id: str) -> None:
-        """Know that a start has noted the table."""
-        self._runs[checkpoint, sink] = table_id, self.clock() + NOTED_EVERY_S
+    def started(self, checkpoint: str, sink: str, noted: NotedTable) -> None:
+        """Know what a start has noted of the table."""
+        due_s = self.clock() + NOTED_EVERY_S
+        self._runs[checkpoint, sink] = _NotedRun(noted=noted, due_s=due_s)
 
     def note_if_due(self, batch: MicroBatch) -> None:
-        """Note the version of the table behind a batch, where the last note of the run is old."""
-        run = (batch.checkpoint, batch.sink)
-        table_id, due_s = self._runs.get(run, ("", math.inf))
-        if self.clock() < due_s:
+        """Note how far the table is behind a batch, where that is due."""
+        run = self._runs.get((batch.checkpoint, batch.sink))
+        if run is None:
+            return
+        overdue = self.clock() >= run.due_s
+        if not (overdue or batch.ends or not run.has_commit):
             return
         snapshot = _newest_snapshot(batch.spark, self.target)
-        # another table by now: the next batch finds that, or the next start by this note
-        if snapshot.metadata().id() == table_id:
-            path = f"{batch.checkpoint}/{note_path(self.target, batch.sink)}"
-            _note(batch.spark, path, table_id=table_id, version=snapshot.version())
-        self._runs[run] = table_id, self.clock() + NOTED_EVERY_S
+        if snapshot.version() > run.noted.version:
+            found = _stored(batch.spark, snapshot, batch.application_id)
+            commits = found.written != run.noted.written
+            # another table by now: the next batch finds that, or the next start by this note
+            if found.id == run.noted.id and (commits or overdue):
+                self._note(batch, run, found)
+                run.has_commit |= commits
+        if overdue:
+            run.due_s = self.clock() + NOTED_EVERY_S
 
-
-def _note(spark: SparkSession, path: str, *, table_id: str, version: int) -> None:
-    replace_text(spark, path, json.dumps({"id": table_id, "version": version}))
+    def _note(self, batch: MicroBatch, run: _NotedRun, found: StoredTable) -> None:
+        run.noted = replace(run.noted, version=found.version, written=found.written)
+        path = f"{batch.checkpoint}/{note_path(self.target, batch.sink)}"
+        replace_text(batch.spark, path, json.dumps(asdict(run.noted)))
 
 
 def _newest_snapshot(spark: SparkSession, target: DeltaTarget) -> Any:
@@ -229,12 +249,12 @@ def count_for_compaction(spark: SparkSession, target: DeltaTarget, *, created: b
         log.info("auto compaction of %s counts no files: %s", target.shown, error)
 
 
-def _found(spark: SparkSession, target: DeltaTarget, application: str | None) -> StoredTable:
-    with translate_errors(target.shown):
-        snapshot = _newest_snapshot(spark, target)
-        last = NONE_WRITTEN if application is None else written_batch(spark, snapshot, application)
-        written = None if last == NONE_WRITTEN else last
-        return StoredTable(id=snapshot.metadata().id(), version=snapshot.version(), written=written)
+def _stored(spark: SparkSession, snapshot: Any, application: str | None) -> StoredTable:
+    last = NONE_WRITTEN if application is None else written_batch(spark, snapshot, application)
+    written = None if last == NONE_WRITTEN else last
+    return StoredTable(
+        id=snapshot.metadata().id(), version=int(snapshot.version()), written=written
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +313,7 @@ class DeltaWriter:
         """Check that the table is the one that the checkpoint was written with; batches of it go into no other one."""
         if not exists(self.target, spark):
             raise lost_table(self.target)
-        table_id = check_resumes(
+        noted = check_resumes(
             spark,
             self.target,
             checkpoint,
@@ -301,9 +321,9 @@ class DeltaWriter:
             commits_empty=self._merge is None,
             notes=notes,
         )
-        self._committed.started(checkpoint, sink, table_id)
+        self._committed.started(checkpoint, sink, noted.id)
         if notes and self._merge is not None:
-            self._noted.started(checkpoint, sink, table_id)
+            self._noted.started(checkpoint, sink, noted)
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""

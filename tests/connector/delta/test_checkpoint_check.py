@@ -7,17 +7,19 @@ import pytest
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.checkpoint_check import (
     CheckpointProgress,
+    NotedTable,
     StoredTable,
     compare_with_checkpoint,
+    read_note,
 )
 
-KNOWN = StoredTable(id="a", version=4)
+KNOWN = NotedTable(id="a", version=4)
 GOING_ON = CheckpointProgress(planned=7, committed=6)
 """Batch 7 was planned, and perhaps written, when the last run ended."""
 
 
 def check(
-    known: StoredTable | None,
+    known: NotedTable | None,
     found: StoredTable,
     progress: CheckpointProgress,
     *,
@@ -31,7 +33,7 @@ def check(
 @pytest.mark.parametrize("known", [KNOWN, None])
 @pytest.mark.parametrize("written", [None, 6, 7])
 def test_the_table_that_the_checkpoint_knows_is_gone_on_with(
-    known: StoredTable | None, written: int | None, commits_empty: bool
+    known: NotedTable | None, written: int | None, commits_empty: bool
 ) -> None:
     """Also where its last batches had no rows, and where an earlier release noted nothing."""
     found = StoredTable(id="a", version=4, written=written)
@@ -55,11 +57,32 @@ def test_a_keyed_table_whose_last_batches_had_no_rows_is_gone_on_with() -> None:
 def test_a_keyed_table_that_got_no_row_yet_is_still_at_its_first_version() -> None:
     """A batch without rows is no commit there."""
     check(
-        StoredTable(id="a", version=0),
+        NotedTable(id="a", version=0),
         StoredTable(id="a", version=0),
         GOING_ON,
         commits_empty=False,
     )
+
+
+def test_a_table_that_lacks_a_batch_which_was_noted_is_refused() -> None:
+    """Whatever others have committed to it since."""
+    known = NotedTable(id="a", version=4, written=5)
+    with pytest.raises(StateMismatchError, match=r"has batch 3 .*, and had batch 5 when its"):
+        check(known, StoredTable(id="a", version=9, written=3), GOING_ON, commits_empty=False)
+
+
+def test_a_transaction_that_has_expired_is_not_missed() -> None:
+    """Delta forgets old ones where the table has a retention of them."""
+    known = NotedTable(id="a", version=4, written=5)
+
+    check(known, StoredTable(id="a", version=9), GOING_ON, commits_empty=False)
+
+
+def test_a_note_of_an_earlier_release_is_read() -> None:
+    """It says nothing of batches."""
+    text = '{"id": "a", "version": 4}'
+
+    assert read_note(text, "note") == NotedTable(id="a", version=4, written=None)
 
 
 @pytest.mark.parametrize(

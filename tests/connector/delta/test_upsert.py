@@ -48,6 +48,7 @@ class Upserted:
         self.table = table or delta_table(columns=COLUMNS, key=("id",))
         self.writer = self.opened()
         self.number = 0
+        self.ends = False
         self.model: dict[int, str] = {}
 
     @property
@@ -82,6 +83,7 @@ class Upserted:
 
     def replay(self, number: int, *changes: Change, writer: DeltaWriter | None = None) -> None:
         batch = micro_batch(self.spark, self.folder / "checkpoint", number)
+        batch = replace(batch, ends=self.ends)
         (writer or self.writer).write_batch(self.frame(changes).coalesce(1), batch)
 
     def sql(self, text: str) -> None:

@@ -20,11 +20,11 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import upsert
 from penstock.connector.delta.files.file_keys import FileKeys
 from penstock.connector.delta.transaction import CONFLICTS
-from penstock.connector.delta.writer import NOTED_EVERY_S
+from penstock.connector.delta.writer import NOTED_EVERY_S, DeltaWriter, NotedVersions
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, forget, rows
 from tests.connector.delta.test_upsert import COLUMNS, THREE, Upserted
-from tests.connector.spark.micro_batches import micro_batch
+from tests.connector.spark.micro_batches import QUERY, micro_batch
 
 
 @pytest.fixture
@@ -85,11 +85,110 @@ def test_an_older_copy_than_a_run_noted_is_refused(
     (tmp_path / "checkpoint" / "commits").mkdir()
     (tmp_path / "checkpoint" / "commits" / "2").touch()
     orders.opened()
-    shutil.rmtree(orders.path)
-    shutil.copytree(tmp_path / "backup", orders.path)
-    forget(spark, orders.path)
+    put_back(orders)
     with pytest.raises(StateMismatchError, match="at version 1, and was at 3 when its pipeline"):
         orders.opened()
+
+
+def begun(orders: Upserted) -> DeltaWriter:
+    """A run that has begun, for which no time passes."""
+    (orders.folder / "checkpoint").mkdir(exist_ok=True)
+    (orders.folder / "checkpoint" / "metadata").write_text(json.dumps({"id": QUERY}))
+    writer = orders.sink.writer
+    writer._noted.clock = lambda: 0.0
+    writer.check_resumes(orders.spark, str(orders.folder / "checkpoint"), "")
+    return writer
+
+
+def put_back(orders: Upserted) -> None:
+    shutil.rmtree(orders.path)
+    shutil.copytree(orders.folder / "backup", orders.path)
+    forget(orders.spark, orders.path)
+
+
+def noted(orders: Upserted) -> dict[str, object]:
+    """What the checkpoint notes of the table."""
+    (note,) = (orders.folder / "checkpoint" / "delta-sinks").glob("[!.]*")
+    found: dict[str, object] = json.loads(note.read_text())
+    return found
+
+
+@pytest.mark.parametrize("writer", ["tasks", "spark"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_copy_of_before_a_run_is_refused(
+    spark: SparkSession, tmp_path: Path, writer: str, ends: bool
+) -> None:
+    """However short the run was: it notes its first commit."""
+    options = {"sink.writer": writer} if writer == "spark" else {}
+    orders = Upserted(spark, tmp_path, delta_table(columns=COLUMNS, key=("id",), options=options))
+    orders.ends = ends
+    orders.write((1, "a"), writer=begun(orders))
+    shutil.copytree(orders.path, tmp_path / "backup")
+    run = begun(orders)
+    orders.write(writer=run)
+    orders.write((1, "b"), writer=run)
+    put_back(orders)
+    with pytest.raises(StateMismatchError, match="at version 1, and was at 2 when its pipeline"):
+        orders.opened()
+
+
+def test_a_copy_that_others_wrote_since_is_refused(orders: Upserted) -> None:
+    """Its version is not behind any more, the last batch in it is."""
+    orders.write((1, "a"), writer=begun(orders))
+    shutil.copytree(orders.path, orders.folder / "backup")
+    orders.write((1, "b"), writer=begun(orders))
+    put_back(orders)
+    orders.sql("INSERT INTO {t} VALUES (2, 'theirs')")
+    orders.sql("INSERT INTO {t} VALUES (3, 'theirs')")
+    with pytest.raises(StateMismatchError, match=r"has batch 0 of this query .*, and had batch 1"):
+        orders.opened()
+
+
+def test_a_copy_that_lacks_a_batch_of_a_run_that_ends_is_refused(orders: Upserted) -> None:
+    """Such a run notes each commit, the last one, too."""
+    orders.ends = True
+    run = begun(orders)
+    orders.write((1, "a"), writer=run)
+    shutil.copytree(orders.path, orders.folder / "backup")
+    orders.write((1, "b"), writer=run)
+    put_back(orders)
+    with pytest.raises(StateMismatchError, match="at version 1, and was at 2 when its pipeline"):
+        orders.opened()
+
+
+def test_a_run_without_an_end_notes_few_of_its_commits(orders: Upserted) -> None:
+    """Each note is a file that is made durable: of its first commit, and not of others' before."""
+    run = begun(orders)
+    orders.sql("INSERT INTO {t} VALUES (2, 'theirs')")
+    orders.write(writer=run)
+    assert (noted(orders)["version"], noted(orders)["written"]) == (0, None)
+    orders.write((1, "a"), writer=run)
+    assert (noted(orders)["version"], noted(orders)["written"]) == (2, 1)
+    orders.write((1, "b"), writer=run)
+
+    assert (noted(orders)["version"], noted(orders)["written"]) == (2, 1)
+
+
+def test_a_run_that_is_killed_before_its_note_is_gone_on_with(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is ahead of the note, which is no other table."""
+    orders.write((1, "a"), writer=begun(orders))
+
+    def killed(*_: object) -> None:
+        raise InterruptedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NotedVersions, "note_if_due", killed)
+        with pytest.raises(InterruptedError):
+            orders.replay(1, (1, "b"), writer=begun(orders))
+    assert noted(orders)["version"] == 1
+    again = begun(orders)
+    orders.write((1, "b"), writer=again)
+    orders.write((2, "c"), writer=again)
+
+    orders.check()
+    assert (noted(orders)["version"], noted(orders)["written"]) == (3, 2)
 
 
 def test_in_commit_timestamps_keep_positions(orders: Upserted) -> None:
