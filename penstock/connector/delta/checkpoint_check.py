@@ -3,8 +3,9 @@
 A table that was dropped and created again lacks what was written before; one restored from an older copy lacks
 the last part. A batch shows neither: the query would continue after missing rows. So the first start notes the
 table in the checkpoint (Delta's id of it, which a copy keeps), and each start notes its version and the query's last
-batch in it, of upserts a run does, too. Of appends each batch is in the table, also one without rows. `writer.py`
-asks Spark, which reads every file system, and writes the notes.
+batch in it, of upserts a run does, too. Of appends each batch is in the table, also one without rows; from which batch
+on is noted, as a PRIMARY KEY may be dropped. `writer.py` asks Spark, which reads every file system, and writes the
+notes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,12 @@ class StoredTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedTable(StoredTable):
-    """What a checkpoint notes of a table. Notes of earlier releases do not say what was `written`."""
+    """What a checkpoint notes of a table. From the batch `each_from` on each one is a commit, also one without rows.
+
+    None: none is, as of upserts. Notes of earlier releases do not say it, nor what was `written`.
+    """
+
+    each_from: int | None = 0
 
 
 def check_resumes_here(
@@ -96,8 +102,10 @@ def compare_with_checkpoint(
     now. Spark plans a batch before it writes it, so none of this can come of a crash. `commits_empty`: a batch without
     rows is a commit, too.
     """
+    since = first_of_each(known, progress, commits_empty=commits_empty)
     committed = -1 if progress.committed is None else progress.committed
-    recreated = commits_empty and found.version == 0
+    has_last = since is not None and committed >= since
+    recreated = has_last and found.version == 0
     another = known is not None and known.id != found.id
     if progress.committed is not None and (recreated or another):
         what = "is empty" if recreated else "is not the one that the checkpoint knows"
@@ -112,7 +120,7 @@ def compare_with_checkpoint(
             "last noted it: it is an older copy",
             hint=f"put the newest one back; or {START_OVER}",
         )
-    if commits_empty and found.written is not None and found.written < committed:
+    if has_last and found.written is not None and found.written < committed:
         raise StateMismatchError(
             f"the Delta table at {shown} has batch {found.written} of this query as its last one, but its pipeline has "
             f"committed batch {progress.committed}: it is an older copy",
@@ -133,6 +141,22 @@ def compare_with_checkpoint(
             "older copy, or was restored from one",
             hint=f"continue with the newest checkpoint; or {START_OVER}",
         )
+
+
+def first_of_each(
+    known: NotedTable | None, progress: CheckpointProgress, *, commits_empty: bool
+) -> int | None:
+    """Return the batch from which on each one is a commit; None where none without rows is (`commits_empty`).
+
+    Behind upserts that is the first batch which a start adds.
+    """
+    if not commits_empty:
+        return None
+    if known is None:
+        return 0
+    if known.each_from is not None:
+        return known.each_from
+    return 0 if progress.committed is None else progress.committed + 1
 
 
 def lost_table(target: DeltaTarget) -> StateMismatchError:

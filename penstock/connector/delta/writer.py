@@ -33,6 +33,7 @@ from penstock.connector.delta.checkpoint_check import (
     NotedTable,
     StoredTable,
     compare_with_checkpoint,
+    first_of_each,
     lost_table,
     newest_batch,
     note_path,
@@ -141,7 +142,12 @@ def check_resumes(
     )
     known = read_note(read_text(spark, path), path)
     compare_with_checkpoint(known, found, progress, target.shown, commits_empty=commits_empty)
-    noted = NotedTable(id=found.id, version=found.version, written=found.written)
+    noted = NotedTable(
+        id=found.id,
+        version=found.version,
+        written=found.written,
+        each_from=first_of_each(known, progress, commits_empty=commits_empty),
+    )
     if notes:
         replace_text(spark, path, json.dumps(asdict(noted)))
     return noted

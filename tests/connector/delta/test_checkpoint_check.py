@@ -57,32 +57,52 @@ def test_a_keyed_table_whose_last_batches_had_no_rows_is_gone_on_with() -> None:
 def test_a_keyed_table_that_got_no_row_yet_is_still_at_its_first_version() -> None:
     """A batch without rows is no commit there."""
     check(
-        NotedTable(id="a", version=0),
+        NotedTable(id="a", version=0, each_from=None),
         StoredTable(id="a", version=0),
         GOING_ON,
         commits_empty=False,
     )
 
 
-def test_a_table_that_lacks_a_batch_which_was_noted_is_refused() -> None:
+@pytest.mark.parametrize("version", [0, 4])
+@pytest.mark.parametrize("each_from", [None, 7])
+def test_a_table_whose_key_is_dropped_is_gone_on_with(version: int, each_from: int | None) -> None:
+    """Where its last batches had no rows they were no commits; the first start of appends may have added none yet."""
+    known = NotedTable(id="a", version=version, written=3 if version else None, each_from=each_from)
+    found = StoredTable(id="a", version=version, written=known.written)
+
+    check(known, found, GOING_ON, commits_empty=True)
+
+
+def test_each_batch_behind_a_dropped_key_is_asked_for() -> None:
+    """They are commits again."""
+    known = NotedTable(id="a", version=4, written=3, each_from=6)
+    with pytest.raises(StateMismatchError, match="has committed batch 6"):
+        check(known, StoredTable(id="a", version=4, written=3), GOING_ON, commits_empty=True)
+
+
+@pytest.mark.parametrize("commits_empty", [True, False])
+def test_a_table_that_lacks_a_batch_which_was_noted_is_refused(commits_empty: bool) -> None:
     """Whatever others have committed to it since."""
-    known = NotedTable(id="a", version=4, written=5)
+    known = NotedTable(id="a", version=4, written=5, each_from=None)
     with pytest.raises(StateMismatchError, match=r"has batch 3 .*, and had batch 5 when its"):
-        check(known, StoredTable(id="a", version=9, written=3), GOING_ON, commits_empty=False)
+        check(
+            known, StoredTable(id="a", version=9, written=3), GOING_ON, commits_empty=commits_empty
+        )
 
 
 def test_a_transaction_that_has_expired_is_not_missed() -> None:
     """Delta forgets old ones where the table has a retention of them."""
-    known = NotedTable(id="a", version=4, written=5)
+    known = NotedTable(id="a", version=4, written=5, each_from=None)
 
     check(known, StoredTable(id="a", version=9), GOING_ON, commits_empty=False)
 
 
-def test_a_note_of_an_earlier_release_is_read() -> None:
+def test_a_note_of_an_earlier_release_is_of_appends() -> None:
     """It says nothing of batches."""
     text = '{"id": "a", "version": 4}'
 
-    assert read_note(text, "note") == NotedTable(id="a", version=4, written=None)
+    assert read_note(text, "note") == NotedTable(id="a", version=4, written=None, each_from=0)
 
 
 @pytest.mark.parametrize(

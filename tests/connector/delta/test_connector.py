@@ -456,6 +456,46 @@ def test_batches_without_rows_are_commits(
     assert rows(spark, tmp_path / "orders") == [(1,)]
 
 
+def test_a_key_that_is_dropped_over_a_checkpoint_is_no_older_copy(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """Batches of upserts without rows were no commits; those of appends from then on are, and are asked for."""
+
+    def run(number: int, key: tuple[str, ...]) -> None:
+        feed(number)
+        sink = prepared(spark, delta_table(columns={"id": "BIGINT NOT NULL"}, key=key), tmp_path)
+        found = spark.readStream.format("delta").load(str(tmp_path / "feed")).where("id <> 2")
+        sink.start(found, run_to_end(tmp_path / "checkpoint")).awaitTermination()
+
+    run(1, ("id",))
+    run(2, ("id",))
+    shutil.copytree(tmp_path / "orders", tmp_path / "backup")
+    run(3, ())
+    run(4, ())
+    assert rows(spark, tmp_path / "orders") == [(1,), (3,), (4,)]
+    shutil.rmtree(tmp_path / "orders")
+    shutil.copytree(tmp_path / "backup", tmp_path / "orders")
+    forget(spark, tmp_path / "orders")
+    with pytest.raises(StateMismatchError, match="an older copy"):
+        run(5, ())
+
+
+def test_the_first_batch_behind_a_dropped_key_is_asked_for(
+    spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
+) -> None:
+    """A copy of before it is as far as the start noted, and lacks it all the same."""
+    feed(1)
+    append(spark, tmp_path, "checkpoint", ("id",))
+    shutil.copytree(tmp_path / "orders", tmp_path / "backup")
+    feed(2)
+    append(spark, tmp_path, "checkpoint")
+    shutil.rmtree(tmp_path / "orders")
+    shutil.copytree(tmp_path / "backup", tmp_path / "orders")
+    forget(spark, tmp_path / "orders")
+    with pytest.raises(StateMismatchError, match="has committed batch 1: it is an older copy"):
+        append(spark, tmp_path, "checkpoint")
+
+
 @pytest.mark.parametrize("key", [(), ("id",)])
 def test_a_table_that_is_made_again_under_a_query_ends_it(
     spark: SparkSession, tmp_path: Path, feed: Callable[..., None], key: tuple[str, ...]
