@@ -64,6 +64,16 @@ class ChecksLogEnds(Protocol):
 
 
 @runtime_checkable
+class AwaitsStops(Protocol):
+    """A metadata client of logs whose last records may not be readable yet (Kafka: a transaction is open)."""
+
+    def unreadable(
+        self, split_id: str, position: int, stop: int, extent: SplitOffsets
+    ) -> Exception:
+        """Make the error for a bounded split that cannot be read from a position to its stop."""
+
+
+@runtime_checkable
 class ChecksEpochs(Protocol):
     """A metadata client of logs that may be cut and grow again, which their epochs show."""
 

@@ -32,6 +32,7 @@ from penstock.connector.kafka.client.cut_logs import find_cuts
 from penstock.connector.kafka.client.errors import (
     deleted_records,
     missing_topics,
+    stalled_read,
     topic_changed,
     truncated_log,
 )
@@ -306,6 +307,12 @@ class KafkaMetadataClient:
         if position > extent.end:
             return truncated_log(partition, position, extent)
         return deleted_records(partition, position, extent)
+
+    def unreadable(
+        self, split_id: str, position: int, stop: int, extent: SplitOffsets
+    ) -> Exception:
+        """Make the error for a stop behind an open transaction."""
+        return stalled_read(TopicPartition.of(split_id), position, stop, extent, None)
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:
         """Make the error for a topic that was deleted, or deleted and made again."""

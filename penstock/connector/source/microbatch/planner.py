@@ -125,6 +125,18 @@ class BatchPlanner:
         """Count the positions left to read in splits that have a stop."""
         return sum(max(0, s.stop - s.end) for s in self._splits.values() if s.stop is not None)
 
+    @property
+    def short_of_stops(self) -> Sequence[SplitState]:
+        """The splits that have not come to their stop, and of which nothing more could be read at the last planning."""
+        return [
+            split
+            for split in self._splits.values()
+            if split.stop is not None
+            and not split.finished
+            and (extent := self._extents.get(split.split_id)) is not None
+            and extent.end <= split.end
+        ]
+
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Add splits at their starts; they are part of the next batch, records or not."""
         for split in splits:

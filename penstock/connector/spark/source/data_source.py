@@ -63,9 +63,11 @@ def plan_read(scan: Scan, source: SplitSource, *, tasks: int | None) -> Sequence
     """Plan the read of a scan to its stops, else to the present ends; `tasks` None is one a split of some size."""
     executor = PlanningExecutor(scan, source)
     try:
-        planned = executor.plan(SourceState(), None) or SourceState()
+        planned = executor.plan(SourceState(), None)
+        for _ in executor.wait_for_stops():
+            planned = executor.plan(SourceState(), None)
         return plan_partitions(
-            planned,
+            planned or SourceState(),
             executor.planner,
             tasks=tasks,
             tracks_event_time=False,

@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
@@ -43,7 +43,7 @@ from penstock.connector.source.microbatch.planner import BatchPlanner, BatchPlan
 from penstock.connector.source.microbatch.planning_clock import PlanningClock
 from penstock.connector.source.microbatch.watermark import check_goes_on
 from penstock.connector.source.segments import SegmentFiles
-from penstock.connector.source.split import ChecksEpochs, ChecksLogEnds, SplitOffsets
+from penstock.connector.source.split import AwaitsStops, ChecksEpochs, ChecksLogEnds, SplitOffsets
 from penstock.connector.source.state import (
     SourceState,
     highest_allowed_ms,
@@ -55,6 +55,9 @@ log = logging.getLogger(__name__)
 
 SHORTER_LOG_S, SHORTER_LOG_PAUSE_S = 10.0, 0.5
 """How long, and how often, planning looks for records that a log had and has not, before they count as lost."""
+
+STOP_WAIT_S, STOP_PAUSE_S = 60.0, 1.0
+"""How long, and how often, planning looks for records up to a stop: as long as a task waits for those of its range."""
 
 
 class AlignmentExchange:
@@ -210,6 +213,23 @@ class PlanningExecutor:
             )
             return self._last
         return None
+
+    def wait_for_stops(self) -> Iterator[None]:
+        """Yield now and then while nothing can be read of a bounded table that has not come to its stops.
+
+        The caller plans again each time. Raises BrokerUnavailableError where that takes too long: the run would end
+        without the last rows, and with windows that are open.
+        """
+        give_up_s = time.monotonic() + STOP_WAIT_S
+        while isinstance(self.planner, AwaitsStops) and (short := self._batches.short_of_stops):
+            first = short[0]
+            assert first.stop is not None, "it is short of one"
+            if time.monotonic() >= give_up_s:
+                extent = self.extents[first.split_id]
+                raise self.planner.unreadable(first.split_id, first.end, first.stop, extent)
+            log.info("%s: waiting at %d for its stop, %d", first.split_id, first.end, first.stop)
+            threading.Event().wait(STOP_PAUSE_S)
+            yield
 
     def complete(self, end: SourceState) -> None:
         """Know that the batch up to `end` is completed; an earlier one than the last says nothing new."""

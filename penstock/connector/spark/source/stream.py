@@ -93,6 +93,11 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._publish(after)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         planned = self._plan(after, rows)
+        if planned is None and self._available_now:
+            for _ in self._planning.wait_for_stops():
+                planned = self._plan(after, rows)
+                if planned is not None:
+                    break
         if planned is not None:
             reach("planned")
             return encode_state(planned)

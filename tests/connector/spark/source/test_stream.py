@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import cast
@@ -34,6 +35,10 @@ class Planning:
     completed: list[SourceState] = field(default_factory=list)
     offset_commits: OffsetCommits | None = None
     asked_for_owed: int = 0
+    looks_for_stops: int = 0
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def plan(self, _after: SourceState, _limit: int | None) -> SourceState | None:
         """Plan, or fail."""
@@ -51,6 +56,13 @@ class Planning:
 
     def freeze_ends(self) -> None:
         """Plan as before."""
+
+    def wait_for_stops(self) -> Iterator[None]:
+        """Give up after so many looks."""
+        for _ in range(self.looks_for_stops):
+            yield
+        if self.looks_for_stops:
+            raise BrokerUnavailableError("a transaction is open")
 
     def commit_owed(self) -> None:
         """Count it."""
@@ -71,6 +83,17 @@ def test_a_broker_that_is_away_later_is_waited_for() -> None:
 
     assert first == encode_state(STATE)
     assert made.latestOffset(first, ReadMaxRows(10)) == first
+
+
+def test_a_run_that_ends_waits_for_its_stops() -> None:
+    """What is behind an open transaction is read once that has ended; else the run fails, and does not finish."""
+    made = stream(Planning([None, None, STATE, None, None, None], looks_for_stops=2))
+    made.prepareForTriggerAvailableNow()
+    first = made.latestOffset(INITIAL_OFFSET, ReadMaxRows(10))
+
+    assert first == encode_state(STATE)
+    with pytest.raises(SparkReadableError, match="a transaction is open"):
+        made.latestOffset(first, ReadMaxRows(10))
 
 
 def test_a_broker_that_was_never_there_fails_the_query_at_once() -> None:
