@@ -153,6 +153,8 @@ def test_the_bounded_modes(kafka: KafkaServer) -> None:
     topic = kafka.create_topic(partitions=2)
     kafka.produce_json(topic, rows(6), timestamps_ms=[NOON_MS + i * HOUR_MS for i in range(6)])
     group = f"group-{topic}"
+    # a commit does not wait for the group's coordinator, which a new broker elects at the first request
+    assert kafka.committed(group, topic, range(2)) == {}
     with planning(topic_source(kafka, topic, {"properties.group.id": group})) as planner:
         planner.commit({f"{topic}-0": 5, f"{topic}-1": 0})
 
@@ -255,6 +257,7 @@ def test_committed_offsets_are_seen_by_others(kafka: KafkaServer) -> None:
     """Next offsets, as Kafka's own consumers commit them."""
     topic = kafka.create_topic(partitions=2)
     kafka.produce_json(topic, rows(4))
+    assert kafka.committed(f"seen-{topic}", topic, [0, 1]) == {}  # its coordinator is there
 
     with planning(topic_source(kafka, topic, {"properties.group.id": f"seen-{topic}"})) as planner:
         planner.commit({f"{topic}-0": 4, f"{topic}-1": 0})
