@@ -485,7 +485,7 @@ def located(manifest: StateManifest) -> set[tuple[str, str]]:
 
 def is_merged(name: str) -> bool:
     """Whether a file is one of a merge, which has its writer in its name."""
-    return name.count(".") == 2
+    return name.count(".") > 1
 
 
 def added(first: int, last: int) -> float:
