@@ -146,12 +146,14 @@ class Folder:
 
     def keep(self, source: str, target: str) -> None:
         """Rename a file to a name that tells its content: a whole one that is there stays, all the time."""
-        size = self.system.get_file_info(source).size
-        found = self.system.get_file_info(target)
-        if found.is_file and found.size == size:
-            self.system.delete_file(source)
-        else:
-            self.replace(source, target)
+        try:
+            self.system.move(source, target)
+        except OSError:
+            found = self.system.get_file_info(target)
+            if found.is_file and found.size == self.system.get_file_info(source).size:
+                self.system.delete_file(source)
+            else:
+                self.replace(source, target)
 
 
 _OF_CHECKPOINTS = (
