@@ -16,7 +16,7 @@ from penstock.catalog.errors import InputError, PenstockError, StateMismatchErro
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.source.coordinator.coordinator import known_source_ids
-from penstock.connector.source.microbatch.events import read_in_earlier_epochs
+from penstock.connector.source.microbatch.events import read_in_earlier_epochs, read_past_the_end
 from penstock.connector.source.microbatch.watermark import check_goes_on
 from penstock.connector.source.split import ChecksEpochs, ChecksLogEnds, Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState
@@ -97,13 +97,7 @@ def _check_log_ends(
     planner: SplitMetadataClient, state: SourceState, extents: Mapping[str, SplitOffsets]
 ) -> None:
     """Raise for a log that ends before what was read of it: other records would take the place of those."""
-    shorter = {
-        split.split_id: split.end
-        for split in state.splits
-        if not split.finished
-        and split.split_id in extents
-        and extents[split.split_id].end < split.end
-    }
+    shorter = read_past_the_end(state.splits, extents)
     if shorter and isinstance(planner, ChecksLogEnds):
         for split_id, end in sorted(planner.log_ends(sorted(shorter)).items()):
             if end < shorter[split_id]:

@@ -98,6 +98,19 @@ class FetchLogEnds:
     epochs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
+def read_past_the_end(
+    splits: Iterable[SplitState], extents: Mapping[str, SplitOffsets]
+) -> dict[str, int]:
+    """Return the positions of unfinished splits that are past what can be read of their logs now."""
+    return {
+        split.split_id: split.end
+        for split in splits
+        if not split.finished
+        and (extent := extents.get(split.split_id)) is not None
+        and extent.end < split.end
+    }
+
+
 def read_in_earlier_epochs(
     splits: Iterable[SplitState], extents: Mapping[str, SplitOffsets]
 ) -> dict[str, tuple[int, int]]:

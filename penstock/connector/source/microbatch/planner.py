@@ -44,6 +44,7 @@ from penstock.connector.source.microbatch.events import (
     ReportDataLoss,
     SplitOffsetsFetched,
     read_in_earlier_epochs,
+    read_past_the_end,
 )
 from penstock.connector.source.microbatch.read_limit import share
 from penstock.connector.source.microbatch.watermark import (
@@ -213,13 +214,8 @@ class BatchPlanner:
     def _extents_fetched(self, extents: Mapping[str, SplitOffsets]) -> Effect:
         self._extents = extents
         # where splits are pulled, ends are from the listing (`_shrank`)
-        shorter = {
-            split_id: known.end
-            for split_id, known in self._splits.items()
-            if self._settings.keeps_finished
-            and not known.finished
-            and extents[split_id].end < known.end
-        }
+        is_log = self._settings.keeps_finished
+        shorter = read_past_the_end(self._splits.values(), extents) if is_log else {}
         whole = (s for s in self._splits.values() if not s.finished and s.split_id not in shorter)
         self._earlier = read_in_earlier_epochs(whole, extents)
         if shorter or self._earlier:

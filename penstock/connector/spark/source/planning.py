@@ -44,10 +44,7 @@ from penstock.connector.source.microbatch.planning_clock import PlanningClock
 from penstock.connector.source.microbatch.watermark import check_goes_on
 from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import AwaitsStops, ChecksEpochs, ChecksLogEnds, SplitOffsets
-from penstock.connector.source.state import (
-    SourceState,
-    highest_allowed_ms,
-)
+from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
 
