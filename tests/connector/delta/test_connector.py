@@ -420,6 +420,13 @@ def test_a_copy_of_a_checkpoint_that_the_table_is_ahead_of_is_refused(
     assert rows(spark, tmp_path / "orders") == [(1,), (2,), (3,)]
 
 
+def put_back(spark: SparkSession, folder: Path) -> None:
+    """Put the backup in the place of the table."""
+    shutil.rmtree(folder / "orders")
+    shutil.copytree(folder / "backup", folder / "orders")
+    forget(spark, folder / "orders")
+
+
 def test_an_older_copy_of_a_table_that_lacks_committed_batches_is_refused(
     spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
 ) -> None:
@@ -429,9 +436,7 @@ def test_an_older_copy_of_a_table_that_lacks_committed_batches_is_refused(
     shutil.copytree(tmp_path / "orders", tmp_path / "backup")
     feed(2)
     append(spark, tmp_path, "checkpoint")
-    shutil.rmtree(tmp_path / "orders")
-    shutil.copytree(tmp_path / "backup", tmp_path / "orders")
-    forget(spark, tmp_path / "orders")
+    put_back(spark, tmp_path)
     feed(3)
     with pytest.raises(StateMismatchError, match="has batch 0 of this query as its last one"):
         append(spark, tmp_path, "checkpoint")
@@ -473,9 +478,7 @@ def test_a_key_that_is_dropped_over_a_checkpoint_is_no_older_copy(
     run(3, ())
     run(4, ())
     assert rows(spark, tmp_path / "orders") == [(1,), (3,), (4,)]
-    shutil.rmtree(tmp_path / "orders")
-    shutil.copytree(tmp_path / "backup", tmp_path / "orders")
-    forget(spark, tmp_path / "orders")
+    put_back(spark, tmp_path)
     with pytest.raises(StateMismatchError, match="an older copy"):
         run(5, ())
 
@@ -489,9 +492,7 @@ def test_the_first_batch_behind_a_dropped_key_is_asked_for(
     shutil.copytree(tmp_path / "orders", tmp_path / "backup")
     feed(2)
     append(spark, tmp_path, "checkpoint")
-    shutil.rmtree(tmp_path / "orders")
-    shutil.copytree(tmp_path / "backup", tmp_path / "orders")
-    forget(spark, tmp_path / "orders")
+    put_back(spark, tmp_path)
     with pytest.raises(StateMismatchError, match="has committed batch 1: it is an older copy"):
         append(spark, tmp_path, "checkpoint")
 
