@@ -217,11 +217,11 @@ class PlanningExecutor:
         The caller plans again each time. Raises BrokerUnavailableError where that takes too long: the run would end
         without the last rows, and with windows that are open.
         """
-        give_up_s = time.monotonic() + STOP_WAIT_S
+        give_up_ns = time.monotonic_ns() + int(STOP_WAIT_S * 1e9)
         while isinstance(self.planner, AwaitsStops) and (short := self._batches.short_of_stops):
             first = short[0]
             assert first.stop is not None, "it is short of one"
-            if time.monotonic() >= give_up_s:
+            if time.monotonic_ns() >= give_up_ns:
                 extent = self.extents[first.split_id]
                 raise self.planner.unreadable(first.split_id, first.end, first.stop, extent)
             log.info("%s: waiting at %d for its stop, %d", first.split_id, first.end, first.stop)
